@@ -13,7 +13,7 @@ from proof.fuzz.costs import HEADER, KINDS
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.terms import ServerPlace
+from pubqueue.faces.xmpp.settings import ServerPlace
 
 if TYPE_CHECKING:
     from bench.trickle import Service

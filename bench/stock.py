@@ -22,7 +22,7 @@ from pubqueue.model.entities import (
     State,
 )
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.wiring.queue import now, queue
+from pubqueue.wiring.serving import now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

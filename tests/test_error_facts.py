@@ -7,8 +7,7 @@ from pubqueue.cli.management.publish import BadLineError
 from pubqueue.cli.management.session import RefusedError
 from pubqueue.cli.worker.worker_target import TargetError
 from pubqueue.cli.worker.worker_target import load as load_target
-from pubqueue.config.environment import BadVariableError, given
-from pubqueue.config.loading import load
+from pubqueue.config.loading import BadVariableError, given, load
 from pubqueue.config.settings import ConfigError, Settings
 from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.ports import StaleError, StoreError

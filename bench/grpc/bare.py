@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 
 from bench.stomp.thin import HOST
-from pubqueue.faces.grpc.entry.server import OPTIONS
-from pubqueue.faces.grpc.wire.messages import v1
+from pubqueue.faces.grpc.server import OPTIONS
+from pubqueue.faces.grpc.wire import v1
 
 
 async def publish(request: v1.PublishRequest, _context: Any) -> v1.PublishResponse:

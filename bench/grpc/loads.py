@@ -23,7 +23,7 @@ from bench.places import PLACES
 from bench.rest.loads import Goal, emptied_of_work
 from bench.stomp.thin import HOST
 from bench.wire import BenchError
-from pubqueue.faces.grpc.wire.messages import v1
+from pubqueue.faces.grpc.wire import v1
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

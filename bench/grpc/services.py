@@ -14,8 +14,8 @@ import grpc
 from bench.contestants import ROOT
 from bench.stomp.brokers import running
 from bench.stomp.thin import HOST
-from pubqueue.faces.grpc.entry.server import MAX_MESSAGE
-from pubqueue.faces.grpc.wire.messages import v1
+from pubqueue.faces.grpc.server import MAX_MESSAGE
+from pubqueue.faces.grpc.wire import v1
 from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:

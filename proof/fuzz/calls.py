@@ -19,7 +19,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from harness.patience import TIMEOUT
 
 from proof.fuzz.outcome import FaultError, faults, print_outcome
-from pubqueue.faces.grpc.wire import messages
+from pubqueue.faces.grpc import wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -97,7 +97,7 @@ class Caller:
 
     def __init__(self, channel: grpc.aio.Channel, random: Random) -> None:
         self._random = random
-        stubs = [(Stub(channel, name), messages.service(name)) for name in SERVICES]
+        stubs = [(Stub(channel, name), wire.service(name)) for name in SERVICES]
         self._rpcs = [(stub, rpc) for stub, service in stubs for rpc in service.methods]
         self._locks: deque[str] = deque(maxlen=20)
 
@@ -135,7 +135,7 @@ class Caller:
         self._locks += [one.ack_id for one in (*pulled, answer) if getattr(one, "ack_id", "")]
 
     def _request(self, rpc: MethodDescriptor) -> Message:
-        made = messages.class_for(rpc.input_type)()
+        made = wire.class_for(rpc.input_type)()
         self._fill(made, self._random.choice((0.02, 0.1, 0.3)), 0)
         return made
 

@@ -10,9 +10,9 @@ from time import thread_time
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.parse.iq import Iq
+from pubqueue.faces.xmpp.requests import VERBS, find
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
-from pubqueue.faces.xmpp.verbs import VERBS, find
 from pubqueue.model.entities import Jid, Principal
 from pubqueue_xeps.wire import ns
 

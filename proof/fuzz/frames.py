@@ -12,6 +12,7 @@ import click
 
 from pubqueue.faces.stomp.codec import (
     COMMANDS,
+    UNAGREED,
     VERSIONS,
     Fault,
     Frame,
@@ -21,7 +22,6 @@ from pubqueue.faces.stomp.codec import (
     Version,
     write,
 )
-from pubqueue.faces.stomp.codec.versions import UNAGREED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

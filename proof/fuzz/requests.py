@@ -22,8 +22,7 @@ from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.program import Program
 
 from proof.fuzz.outcome import FaultError, faults, print_outcome
-from pubqueue.faces.grpc.json.door import VERSION
-from pubqueue.faces.grpc.json.rows import ROWS
+from pubqueue.faces.grpc.transcoding import ROWS, VERSION
 from pubqueue.faces.rest.hornetq.routes import ROUTES as OF_HORNETQ
 from pubqueue.faces.rest.star.routes import ROUTES
 from pubqueue.monitor.api.answers import method_of

@@ -19,7 +19,7 @@ from pubqueue.engine.broker import Broker
 from pubqueue.engine.facts.context import Payloads, Terms
 from pubqueue.engine.redelivery import LAG
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.terms import ServerPlace
+from pubqueue.faces.xmpp.settings import ServerPlace
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.model.entities import Jid, Millis, account_of
 from pubqueue.rules.access import CreationPolicy

@@ -3,7 +3,7 @@
 import pytest
 
 from proof.fuzz.costs import KINDS, is_too_dear, units
-from pubqueue.faces.xmpp.stream import expat_feeder, reader
+from pubqueue.faces.xmpp.stream import expat, reader
 from pubqueue.faces.xmpp.xml.stanza import Stanza, _declare
 from pubqueue_xeps.wire import ns
 
@@ -36,5 +36,5 @@ def test_the_cutter_that_looked_for_each_declaration_is_found(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["a namespace times elements", "a namespace times attributes"])
 def test_long_namespaces_that_reach_expat_are_found(monkeypatch, kind):
-    monkeypatch.setattr(expat_feeder, "long_namespace", lambda _data: None)
+    monkeypatch.setattr(expat, "long_namespace", lambda _data: None)
     assert is_too_dear(*units(KINDS[kind], SMALL))

@@ -12,7 +12,7 @@ from proof.fuzz.judge import FaceFaultError, Fuzzer
 from proof.fuzz.rig import Rig
 from pubqueue.engine import table
 from pubqueue.faces.xmpp import signals
-from pubqueue.faces.xmpp.answers import Answers
+from pubqueue.faces.xmpp.link import Answers
 from pubqueue.faces.xmpp.refusals import bad_request
 from pubqueue.model.decision import Refusal, refuse
 from pubqueue.rules.nodes import Purge

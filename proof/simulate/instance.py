@@ -22,7 +22,7 @@ from pubqueue.model.entities import Millis
 from pubqueue.model.notices import singly
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Bounce
-from pubqueue.wiring.store import CLOSING
+from pubqueue.wiring.serving import CLOSING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

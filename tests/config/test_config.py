@@ -20,8 +20,6 @@ from rich.pretty import pretty_repr
 from pubqueue import cli
 from pubqueue.accounts.credentials import Role
 from pubqueue.config.loading import ENVIRONMENT, load, store_address
-from pubqueue.config.qos.settings import QosSettings
-from pubqueue.config.rest.settings import RestSettings
 from pubqueue.config.settings import (
     AccountLimits,
     ConfigError,
@@ -30,8 +28,10 @@ from pubqueue.config.settings import (
     ScheduleSettings,
     Settings,
     TransactionSettings,
+    UserSettings,
 )
-from pubqueue.config.user_settings import UserSettings
+from pubqueue.faces.rest.settings import RestSettings
+from pubqueue.faces.xmpp.settings import QosSettings
 from pubqueue.model.entities import seconds
 from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
 from pubqueue.model.records import USUAL, AssuredFrom, Quota, Quotas

@@ -13,7 +13,7 @@ from pubqueue.rules.declare import OPEN_TO_ALL
 from pubqueue.rules.nodeconfig import Settings as Wanted
 from pubqueue.rules.nodes import Configure, Create
 from pubqueue.stores import store_at
-from pubqueue.wiring.queue import queue
+from pubqueue.wiring.serving import queue
 
 JOBS = NodeName("jobs")
 SERVICE = Principal(Jid("queue.example.org"), admin=True)

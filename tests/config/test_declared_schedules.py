@@ -16,7 +16,7 @@ from harness.starts import warm_start
 
 from pubqueue import cli
 from pubqueue.config.loading import load
-from pubqueue.config.schedules import Preview, read, read_all
+from pubqueue.config.nodes import Preview, read_all, read_schedule
 from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.engine.listings import Schedules
 from pubqueue.model.entities import Millis, seconds
@@ -119,7 +119,7 @@ UNFIT = [
 def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
     known = {"name": "nightly", "cron": "0 3 * * *", "node": "jobs", "json": 1}
     with pytest.raises(ConfigError) as refused:
-        read(ScheduleSettings(**(known | changes)))
+        read_schedule(ScheduleSettings(**(known | changes)))
     reported = str(refused.value)
     name = changes.get("name", "nightly")
     assert reported.startswith(f"schedule {name!r}: {sentence}")

@@ -16,8 +16,7 @@ from pubqueue.accounts.accounts import Denied, Proven
 from pubqueue.accounts.credentials import Bearer, Plain, Role
 from pubqueue.config.loading import load
 from pubqueue.config.reloading import Reloader
-from pubqueue.config.settings import ConfigError, Settings
-from pubqueue.config.user_settings import UserSettings
+from pubqueue.config.settings import ConfigError, Settings, UserSettings
 from pubqueue.config.users import (
     account_of,
     accounts_of,

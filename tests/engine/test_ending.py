@@ -16,7 +16,7 @@ from pubqueue.engine.reader import ENDING
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore
-from pubqueue.wiring import store as wired_store
+from pubqueue.wiring import serving as wired_store
 
 
 class Silent(MemoryStore):

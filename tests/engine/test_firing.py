@@ -12,7 +12,7 @@ from harness.patience import TIMEOUT, until
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.config.schedules import bring_schedules
+from pubqueue.config.nodes import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.engine import cron_times, reaper, table
 from pubqueue.engine.broker import Broker

@@ -26,7 +26,7 @@ from pubqueue.rules.retrieve import ReadNewer
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.stores import store_at
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.wiring.queue import now
+from pubqueue.wiring.serving import now
 
 NEWS, OTHER = NodeName("news"), NodeName("other")
 

@@ -22,7 +22,7 @@ from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Arrive, Leave
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
-from pubqueue.wiring.queue import now
+from pubqueue.wiring.serving import now
 
 
 class Notified(asyncio.Queue):

@@ -15,7 +15,7 @@ from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.rules.access import CreationPolicy
-from pubqueue.wiring.queue import now
+from pubqueue.wiring.serving import now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

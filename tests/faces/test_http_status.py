@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 
-from pubqueue.faces.http_status import STATUS
+from pubqueue.faces.http.problems import STATUS
 from pubqueue.faces.xmpp.refusals import WORDS
 from pubqueue.model.decision import Refusal
 

@@ -11,7 +11,7 @@ from pubqueue.cli import COMMANDS
 MODULES = {*warm.MODULES, *fork_server.LIBRARIES, *fork_server.OURS}
 MODULES |= {module for module, _extra in COMMANDS.values()}
 
-DRAWS_AGAIN = {"pubqueue.faces.xmpp.xml.ids"}
+DRAWS_AGAIN = {"pubqueue.faces.xmpp.xml.stanza"}
 """Shown by `tests/faces/xmpp/test_ids.py`."""
 
 WATCHED = """

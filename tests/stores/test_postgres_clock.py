@@ -26,13 +26,13 @@ from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.connection import ServerClock
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.reading_errors import look
-from pubqueue.wiring import queue
+from pubqueue.wiring import serving
 
 HOUR = 3_600_000
 
 
 def machine(ahead):
-    return lambda: queue.now() + ahead
+    return lambda: serving.now() + ahead
 
 
 async def broker_of(postgres, clock_ahead):
@@ -46,7 +46,7 @@ async def broker_of(postgres, clock_ahead):
         Terms(CreationPolicy.ANYONE),
         clock=store.clock(machine(clock_ahead)),
         instance=await store.instances.enter(),
-        about=queue.about(postgres.address, store, Millis(0)),
+        about=serving.about(postgres.address, store, Millis(0)),
     )
     WatchedFace(broker, said).up()
     broker.start()
@@ -83,7 +83,7 @@ async def test_an_instance_that_only_listens_uses_the_time_of_the_database(postg
     clock = store.clock(machine(HOUR))
     await store.open()
     try:
-        assert abs(clock() - queue.now()) < TIMEOUT * 1000
+        assert abs(clock() - serving.now()) < TIMEOUT * 1000
     finally:
         await store.close()
 

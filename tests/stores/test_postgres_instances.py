@@ -24,7 +24,7 @@ from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sql import columns
 from pubqueue.stores.sql.session import scripts
-from pubqueue.wiring.queue import now
+from pubqueue.wiring.serving import now
 
 EVER = 3600.0
 CONNECTIONS = (

@@ -1,33 +1,102 @@
-"""Reads the configuration and checks it: a TOML file, environment variables and flags.
-
-Flags override the environment, and the environment overrides the file. An unknown key is an error.
-"""
+"""Reads the configuration from its file and the environment, and explains what is wrong in it."""
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import ValidationError, inspect
 from slixmpp.jid import JID, InvalidJID
 
-from pubqueue.config import environment
-from pubqueue.config.errors import explained, key_of
-from pubqueue.config.grpc.places import check_grpc, grpc_is_served
-from pubqueue.config.http import check_http
-from pubqueue.config.plain_text import check_page
-from pubqueue.config.rest.places import check_rest, rest_is_served
+from pubqueue.config.checks import check_http, check_page
+from pubqueue.config.grpc import check_grpc, grpc_is_served
+from pubqueue.config.rest import check_rest, rest_is_served
 from pubqueue.config.settings import USUAL_STORE, ConfigError, Settings
 from pubqueue.config.stomp import check_stomp, is_served
+from pubqueue.model.entities import suggestion
 from pubqueue.stores import WANTED
 from pubqueue.stores.reading_errors import why
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
+
+# Settings from environment variables: `PUBQUEUE_` and the key in capitals, with the table's name before a table's key.
+#
+# Lists are written with commas, nodes as JSON. An empty variable counts as not set. A variable that is not one of our
+# keys is reported (`cli.unread`) and then ignored, because container managers set variables of their own under a
+# service's name.
+
+PREFIX: Final = "PUBQUEUE_"
+
+KeyPath = tuple[str, ...]
+
+
+class BadVariableError(Exception):
+    """A variable has a value that does not fit its key; the message is one sentence for the operator.
+
+    Facts: `variable` is its name, and `key` its setting, with dots.
+    """
+
+    def __init__(self, variable: str, key: str, why: object) -> None:
+        super().__init__(f"{variable}: {why}")
+        self.variable, self.key = variable, key
+
+
+def variables(
+    kind: type[msgspec.Struct], within: KeyPath = ()
+) -> Iterator[tuple[str, KeyPath, Any]]:
+    """Yield each variable, the path of its key, and the key's type."""
+    for field in msgspec.structs.fields(kind):
+        path = (*within, field.name)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from variables(field.type, path)
+        else:
+            yield PREFIX + "_".join(path).upper(), path, field.type
+
+
+def given(kind: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of the environment, with tables nested as in a file.
+
+    Raises:
+        BadVariableError: a value does not fit its key.
+
+    """
+    found: dict[str, Any] = {}
+    for name, path, key_type in variables(kind):
+        text = environment.get(name)
+        if not text:
+            continue
+        table = found
+        for step in path[:-1]:
+            table = table.setdefault(step, {})
+        try:
+            table[path[-1]] = _value(text, key_type)
+        except (ValidationError, msgspec.DecodeError) as problem:
+            words = (
+                explained(problem, key_type) if isinstance(problem, ValidationError) else problem
+            )
+            raise BadVariableError(name, ".".join(path), words) from None
+    return found
+
+
+def _value(text: str, key_type: Any) -> Any:  # noqa: ANN401  # a type, and what is of it
+    if key_type == tuple[str, ...]:
+        return [name for part in text.split(",") if (name := part.strip())]
+    if getattr(key_type, "__origin__", None) in {tuple, dict}:
+        return msgspec.to_builtins(msgspec.json.decode(text, type=key_type))
+    return msgspec.to_builtins(msgspec.convert(text, key_type, strict=False))
+
+
+# Reads the configuration and checks it: a TOML file, environment variables and flags.
+#
+# Flags override the environment, and the environment overrides the file. An unknown key is an error.
+
+ENVIRONMENT: Final = {name: path for name, path, _ in variables(Settings)}
 """Every key, by its variable."""
 
 
@@ -61,8 +130,8 @@ def load(
     """
     found: dict[str, Any] = {} if file is None else _read(file)
     try:
-        _outrank(found, environment.given(Settings, variables))
-    except environment.BadVariableError as problem:
+        _outrank(found, given(Settings, variables))
+    except BadVariableError as problem:
         raise ConfigError(str(problem), key=problem.key, source=problem.variable) from None
     _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
     if not found.get("secret") and not found.get("secret_file"):
@@ -212,3 +281,54 @@ def _is_jid(text: str) -> bool:
         return bool(JID(text).domain)
     except InvalidJID:
         return False
+
+
+# Explains an error in a configuration in one sentence, with the values that are allowed.
+
+UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
+CHOICE: Final = re.compile(r"Invalid enum value")
+PLACE: Final = re.compile(r" - at `\$(.*)`$")
+STEP: Final = re.compile(r"\.(\w+)|\[[^]]*\]")
+
+
+def explained(problem: msgspec.ValidationError, kind: object) -> str:
+    """Return msgspec's message about a value of this kind, with the values that are allowed."""
+    words = str(problem)
+    found = PLACE.search(words)
+    there = _type_at(kind, STEP.findall(found[1] if found else ""))
+    if (unknown := UNKNOWN.search(words)) and isinstance(there, inspect.StructType):
+        return words + suggestion(unknown[1], (field.name for field in there.fields))
+    if CHOICE.match(words) and (choices := _choices(there)):
+        return f"{words}; one of {', '.join(choices)}"
+    return words
+
+
+def key_of(problem: msgspec.ValidationError) -> str:
+    """Return the setting that msgspec refuses, with dots; empty if it is the whole configuration."""
+    words = str(problem)
+    found, unknown = PLACE.search(words), UNKNOWN.search(words)
+    steps = [found[1].lstrip(".")] if found and found[1] else []
+    return ".".join([*steps, unknown[1]] if unknown else steps)
+
+
+def _type_at(kind: object, steps: Iterable[str]) -> object:
+    """Return the type of the value at a place; an empty step is one into a list."""
+    there: Any = inspect.type_info(kind)
+    for step in steps:
+        if isinstance(there, inspect.UnionType):
+            there = next(one for one in there.types if not isinstance(one, inspect.NoneType))
+        if step and isinstance(there, inspect.StructType):
+            there = next(field.type for field in there.fields if field.name == step)
+        elif isinstance(there, inspect.VarTupleType):
+            there = there.item_type
+        else:
+            return None
+    return there
+
+
+def _choices(there: object) -> list[str]:
+    if isinstance(there, inspect.EnumType):
+        return [str(one.value) for one in there.cls]
+    if isinstance(there, inspect.LiteralType):
+        return [str(value) for value in there.values]
+    return []

@@ -1,40 +1,48 @@
-"""The nodes of the configuration file: created or changed to match it; differences that remain are logged."""
+"""The nodes and schedules of the configuration file, as requests to the queue."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pubqueue.config.settings import ConfigError
+from pubqueue.engine import cron_times
 from pubqueue.engine.listings import AffiliationsOf, Nodes
+from pubqueue.faces.xmpp.fields import field_name, sentence, wanted
 from pubqueue.faces.xmpp.parse.iq import jid_of
-from pubqueue.faces.xmpp.settings import field_name, sentence, wanted
+from pubqueue.faces.xmpp.xml.payload import UnfitPayloadError, from_json, from_xml
 from pubqueue.model.after import node_after
 from pubqueue.model.changes import ConfigureNode, CreateNode
 from pubqueue.model.decision import Refused
-from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName
+from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, seconds
 from pubqueue.model.replies import Declared
+from pubqueue.model.schedules import MAX_SCHEDULES, Definition, Missed, SchedulesDeclared, stamp
 from pubqueue.rules.access import Other, Others
 from pubqueue.rules.declare import Declare, declare
 from pubqueue.rules.nodes import NodeFacts
+from pubqueue.rules.schedules import DeclareSchedules, fault_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from pubqueue.config.settings import NodeSettings
+    from pubqueue.config.settings import NodeSettings, ScheduleSettings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.ports import Store, Transaction
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Difference
 
+
+# The nodes of the configuration file: created or changed to match it; differences that remain are logged.
+
 log = structlog.get_logger(__name__)
 
 ALL: Final = 1 << 30
 
 
-def read(node: NodeSettings, by: Principal) -> Declare:
+def read_node(node: NodeSettings, by: Principal) -> Declare:
     """Return the request for a node of the file.
 
     Raises:
@@ -77,7 +85,7 @@ async def bring_nodes(
 
     """
     for node in nodes:
-        declared = _accepted(node.name, await broker.handle(read(node, by)))
+        declared = _accepted(node.name, await broker.handle(read_node(node, by)))
         for level, event, words in _log_lines(declared):
             getattr(log, level)(event, node=node.name, **words)
     for name, place in missing_dead_letter_nodes(await store.read(_all_nodes)):
@@ -123,7 +131,7 @@ class Comparison:
     """What `serve` would change in the declared nodes, found without changing them."""
 
     def __init__(self, declared: Iterable[NodeSettings], by: Principal) -> None:
-        self._declared = {node.name: read(node, by) for node in declared}
+        self._declared = {node.name: read_node(node, by) for node in declared}
 
     def lines(self, tx: Transaction) -> tuple[int, list[str]]:
         """Return how many nodes are stored, and a line for each difference.
@@ -191,3 +199,120 @@ def _lines(declared: Declared) -> Iterator[str]:
         )
     if declared.unnamed:
         yield f"node {name!r}: {len(declared.unnamed)} accounts that the file does not name keep their rights"
+
+
+# The schedules of the configuration file: changed to match it, and shown by `pubqueue check`.
+
+SHOWN: Final = 3
+"""How many of a schedule's next times `check` prints."""
+
+
+def read_schedule(one: ScheduleSettings) -> Definition:
+    """Return the definition of a schedule of the file.
+
+    Raises:
+        ConfigError: it is invalid.
+
+    """
+    try:
+        if one.payload is not None and one.json is None:
+            payload, space = from_xml(one.payload)
+        elif one.payload is None and one.json is not None:
+            payload, space = from_json(one.json)
+        else:
+            raise ConfigError(
+                f"schedule {one.name!r}: set either payload or json, not both",
+                key="schedule",
+                value=one.name,
+            )
+    except UnfitPayloadError as problem:
+        raise ConfigError(
+            f"schedule {one.name!r}: {problem}", key="schedule", value=one.name
+        ) from None
+    definition = Definition(
+        name=one.name,
+        cron=" ".join(one.cron.split()),
+        zone=one.zone,
+        node=NodeName(one.node),
+        payload=payload,
+        type=space,
+        priority=one.priority,
+        ttl=None if one.ttl is None else seconds(one.ttl),
+        headers=tuple(one.headers.items()),
+        missed=Missed(one.missed),
+        enabled=one.enabled,
+        group=one.group,
+    )
+    if unfit := fault_of(definition) or cron_times.unfit(definition.cron, definition.zone):
+        raise ConfigError(f"schedule {one.name!r}: {unfit}", key="schedule", value=one.name)
+    return definition
+
+
+def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
+    """Return the definitions of all schedules of the file.
+
+    Raises:
+        ConfigError: one of them is invalid.
+
+    """
+    found = tuple(map(read_schedule, schedules))
+    if len(found) > MAX_SCHEDULES:
+        raise ConfigError(
+            f"there are {len(found)} schedules; up to {MAX_SCHEDULES} are allowed",
+            key="schedule",
+            value=len(found),
+        )
+    return found
+
+
+async def bring_schedules(
+    broker: Broker, schedules: Iterable[ScheduleSettings], by: Principal
+) -> None:
+    """Create or change the file's schedules, end those that were removed from it, and log the changes.
+
+    Raises:
+        ConfigError: one of them is invalid, and nothing is changed; or the store refuses them.
+
+    """
+    definitions = read_all(schedules)
+    following = await asyncio.to_thread(_following, definitions, broker.now())
+    reply = await broker.handle(DeclareSchedules(by, definitions, following))
+    if isinstance(reply, Refused):
+        raise ConfigError(
+            f"schedules: {sentence(reply) or reply.refusal.name.lower()}", key="schedule"
+        )
+    assert isinstance(reply, SchedulesDeclared)
+    for event, names in (
+        ("schedule.made", reply.made),
+        ("schedule.changed", reply.changed),
+        ("schedule.ended", reply.ended),
+    ):
+        for name in names:
+            log.info(event, schedule=name)
+
+
+def _following(definitions: Iterable[Definition], now: Millis) -> tuple[Millis | None, ...]:
+    return tuple(cron_times.following(one.cron, one.zone, now) for one in definitions)
+
+
+class Preview:
+    """The output of `pubqueue check` about the schedules of the file. Raises ConfigError if one is invalid."""
+
+    def __init__(
+        self, schedules: Iterable[ScheduleSettings], declared: Collection[str], now: Millis
+    ) -> None:
+        self._definitions = read_all(schedules)
+        self._declared = declared
+        self._now = now
+
+    def lines(self, tx: Transaction) -> list[str]:
+        """Return a line for each schedule, and one more if its node is neither declared nor stored."""
+        there = {node.name for node in tx.page(Nodes(), None, ALL)} if self._definitions else set()
+        return [line for one in self._definitions for line in self._about(one, there)]
+
+    def _about(self, one: Definition, there: Collection[str]) -> Iterator[str]:
+        times = cron_times.times(one.cron, one.zone, self._now, SHOWN)
+        when = f"next {', '.join(map(stamp, times))}" if one.enabled else "not enabled"
+        yield f"schedule {one.name!r}: {when}"
+        if one.node not in there and one.node not in self._declared:
+            yield f"schedule {one.name!r}: its node {one.node!r} does not exist; the schedule waits until it does"

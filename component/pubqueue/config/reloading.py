@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue import logs
-from pubqueue.config import nodes, schedules
-from pubqueue.config.rest.settings import AT_START as REST_AT_START
+from pubqueue.config import nodes
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import administrators, locals_of, service_of, users_of
 from pubqueue.engine.facts.context import Terms
+from pubqueue.faces.rest.settings import AT_START as REST_AT_START
 from pubqueue.model.entities import seconds
 from pubqueue.rules.read import Trim
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pubqueue.accounts.accounts import Accounts
-    from pubqueue.config.rest.settings import RestSettings
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.ports import Store
     from pubqueue.engine.reaper import Reaper
+    from pubqueue.faces.rest.settings import RestSettings
 
 log = structlog.get_logger(__name__)
 
@@ -154,7 +154,7 @@ async def _take_over(settings: Settings, parts: Parts) -> None:
     parts.accounts.adopt(users_of(settings))
     by = service_of(settings)
     await nodes.bring_nodes(parts.broker, parts.store, settings.node, by)
-    await schedules.bring_schedules(parts.broker, settings.schedule, by)
+    await nodes.bring_schedules(parts.broker, settings.schedule, by)
 
 
 def _merge(before: Settings, read: Settings) -> Settings:

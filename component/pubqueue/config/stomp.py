@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.config.http import http_addresses
-from pubqueue.config.plain_text import is_trusted
+from pubqueue.config.checks import http_addresses, is_trusted
 from pubqueue.config.settings import ConfigError
-from pubqueue.faces.listener.places import places
-from pubqueue.faces.listener.tls import Tls, TlsError, TlsFiles
+from pubqueue.faces.listener.tls import Tls, TlsError, TlsFiles, places
 
 if TYPE_CHECKING:
     from pubqueue.config.settings import Settings
-    from pubqueue.faces.listener.places import Place
+    from pubqueue.faces.listener.tls import Place
 
 
 def check_stomp(settings: Settings) -> None:

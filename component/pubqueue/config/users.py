@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pubqueue.accounts.credentials import Scrypt, Subject
-    from pubqueue.config.settings import Settings
-    from pubqueue.config.user_settings import UserSettings
+    from pubqueue.config.settings import Settings, UserSettings
 
 FACES: Final = ("page", "stomp", "grpc", "rest")
 """Words of the faces where users log in."""

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from multidict import MultiDict
 
-from pubqueue.faces.http import bodies
+from pubqueue.faces.http import host
 from pubqueue.faces.http.host import MAX_BODY_BYTES, REQUEST
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -25,8 +25,8 @@ async def body_of(request: web.Request) -> bytes:
 
     """
     try:
-        return await bodies.read(request, MAX_BODY_BYTES, REQUEST)
-    except bodies.BodyError as problem:
+        return await host.read(request, MAX_BODY_BYTES, REQUEST)
+    except host.BodyError as problem:
         raise _refusal(problem.status) from None
 
 

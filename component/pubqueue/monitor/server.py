@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pubqueue.config.plain_text import Networks
+    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
     from pubqueue.engine.table import Request

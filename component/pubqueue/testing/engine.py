@@ -10,10 +10,10 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
-from pubqueue.config.nodes import read as read_node
+from pubqueue.config.nodes import read_node
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.config.users import accounts_of
-from pubqueue.faces.xmpp.settings import field_name, sentence
+from pubqueue.faces.xmpp.fields import field_name, sentence
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, NodeName, Principal, State
 from pubqueue.model.replies import Declared, EventPage, ItemPage, NodePage
@@ -25,7 +25,7 @@ from pubqueue.testing.link import connect
 from pubqueue.testing.server import ClientStream, ComponentStream, Server
 from pubqueue.testing.stanzas import read
 from pubqueue.wiring.faces import faces_of
-from pubqueue.wiring.queue import queue
+from pubqueue.wiring.serving import queue
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.xml_escape import quote
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
-from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
+from pubqueue.faces.xmpp.stream.expat import ExpatFeeder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pubqueue.config.nodes import Comparison
-from pubqueue.config.schedules import Preview
+from pubqueue.config.nodes import Comparison, Preview
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.stores.reading_errors import look
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring.faces import faces_of
-from pubqueue.wiring.queue import broker_of, now
-from pubqueue.wiring.store import stored
+from pubqueue.wiring.serving import broker_of, now, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable

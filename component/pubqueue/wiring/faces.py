@@ -1,24 +1,41 @@
-"""The face of each protocol, if it is configured."""
+"""The face of each protocol if it is configured, and what is served over HTTP."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue.config.grpc.places import grpc_is_served, grpc_places, json_addresses
-from pubqueue.config.rest.places import rest_addresses, rest_is_served
+import structlog
+from msgspec import Struct
+
+from pubqueue.config.checks import http_places, is_trusted
+from pubqueue.config.grpc import grpc_is_served, grpc_places, json_addresses
+from pubqueue.config.grpc import shares_http as json_shares_http
+from pubqueue.config.rest import rest_addresses, rest_is_served, rest_places, shares_http
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.stomp import is_served, stomp_places
-from pubqueue.config.xmpp_terms import XmppReload, place_of, terms_of
+from pubqueue.config.users import service_of
+from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.monitor.begin import monitored
+from pubqueue.wiring.xmpp import XmppReload, place_of, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.reloading import SettingsTaker
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.face import Face
+    from pubqueue.engine.observe import Traffic
+    from pubqueue.faces.http import HttpHost
+    from pubqueue.faces.listener.tls import Place
+    from pubqueue.monitor.process import ProcessObserver
+
+
+# The face of each protocol, if it is configured.
 
 
 def _xmpp(
@@ -36,12 +53,12 @@ def _stomp(
 ) -> Face | None:
     if not is_served(settings):
         return None
-    from pubqueue.config import stomp_terms  # noqa: PLC0415  # only if it is used
     from pubqueue.faces.stomp.face import StompFace  # noqa: PLC0415
+    from pubqueue.wiring import stomp  # noqa: PLC0415  # only if it is used
 
     return StompFace(
-        *(broker, accounts, stomp_places(settings), stomp_terms.terms_of(settings.stomp)),
-        stomp_terms.bounds_of(settings.stomp),
+        *(broker, accounts, stomp_places(settings), stomp.terms_of(settings.stomp)),
+        stomp.bounds_of(settings.stomp),
         auto_creates=settings.auto_creates,
         on_ready=on_ready,
     )
@@ -53,14 +70,14 @@ def _grpc(
     if not grpc_is_served(settings):
         return None
     try:
-        from pubqueue.config.grpc import terms  # noqa: PLC0415  # only if it is used
         from pubqueue.faces.grpc.face import GrpcFace  # noqa: PLC0415
+        from pubqueue.wiring import grpc  # noqa: PLC0415  # only if it is used
     except ModuleNotFoundError as problem:
         raise without_grpc(problem) from None
 
     return GrpcFace(
-        *(broker, accounts, grpc_places(settings), terms.terms_of(settings.grpc)),
-        tls=terms.tls_of(settings),
+        *(broker, accounts, grpc_places(settings), grpc.terms_of(settings.grpc)),
+        tls=grpc.tls_of(settings),
         json=[place.shown for place in json_addresses(settings)],
         on_ready=on_ready,
     )
@@ -78,11 +95,11 @@ def _rest(
 ) -> Face | None:
     if not rest_is_served(settings):
         return None
-    from pubqueue.config.rest import terms  # noqa: PLC0415  # only if it is used
     from pubqueue.faces.rest.face import RestFace  # noqa: PLC0415
+    from pubqueue.wiring import rest  # noqa: PLC0415  # only if it is used
 
     shown = [place.shown for place in rest_addresses(settings)]
-    return RestFace(*(broker, accounts, terms.terms_of(settings)), places=shown, on_ready=on_ready)
+    return RestFace(*(broker, accounts, rest.terms_of(settings)), places=shown, on_ready=on_ready)
 
 
 FACES: dict[str, Callable[[Broker, Settings, Accounts, Callable[[], None]], Face | None]] = {
@@ -109,11 +126,149 @@ def takers(settings: Settings, faces: Sequence[Face]) -> list[SettingsTaker]:
     """Return the parts that apply reloaded settings to the faces."""
     takers: list[SettingsTaker] = [XmppReload(faces)]
     if is_served(settings):
-        from pubqueue.config.stomp_terms import StompReload  # noqa: PLC0415  # only if it is used
+        from pubqueue.wiring.stomp import StompReload  # noqa: PLC0415  # only if it is used
 
         takers.append(StompReload(faces))
     if rest_is_served(settings):
-        from pubqueue.config.rest.terms import RestReload  # noqa: PLC0415  # only if it is used
+        from pubqueue.wiring.rest import RestReload  # noqa: PLC0415  # only if it is used
 
         takers.append(RestReload(faces))
     return takers
+
+
+# What is served over HTTP: hosts, and the doors of faces on them.
+
+log = structlog.get_logger(__name__)
+
+LISTENING: Final = {
+    "http": ("http", "http.listening"),
+    "rest": ("rest.listen", "rest.listening"),
+    "json": ("grpc.json", "grpc.listening_for_json"),
+}
+"""The key of the addresses of each server of HTTP, and the event in the log when it listens."""
+
+
+class Door(Protocol):
+    """A part of a host that lets requests in to a face."""
+
+    traffic: Traffic
+
+    def lead_to(self, faces: Iterable[object]) -> None:
+        """Let requests in to the face among these that answers them."""
+
+
+class Server(Struct, frozen=True):
+    """A host, its addresses, and its row of `LISTENING`."""
+
+    word: str
+    host: HttpHost
+    places: tuple[Place, ...]
+
+
+class OverHttp(Struct, frozen=True):
+    """The hosts, the doors on them, and the observers that they show; they serve whether a broker works or not."""
+
+    hosts: Sequence[HttpHost]
+    doors: Sequence[Door]
+    observers: Sequence[ProcessObserver]
+
+    def lead_to(self, broker: Broker, faces: Sequence[Face]) -> None:
+        """Let requests in to these faces."""
+        for host in self.hosts:
+            broker.clients.attach(host.listener)
+        for door in self.doors:
+            door.lead_to(faces)
+
+
+@asynccontextmanager
+async def over_http(settings: Settings, accounts: Accounts) -> AsyncIterator[OverHttp]:
+    """Serve metrics, page and doors over HTTP, as configured, while the body runs.
+
+    Raises:
+        ConfigError: an address cannot be listened on, or a certificate cannot be used.
+
+    """
+    own = _own(settings)
+    servers, doors = list(own), []
+    if rest_is_served(settings):
+        doors.append(_rest_door(settings, servers))
+    if settings.grpc.json:
+        doors.append(_json_door(settings, servers))
+    if settings.stomp.web_socket:
+        doors.append(_stomp_door(settings, own[0].host))
+    traffic = [
+        *(one.host.traffic for one in servers[len(own) :]),
+        *(door.traffic for door in doors),
+    ]
+    by, hosts = service_of(settings), [one.host for one in own]
+    async with (
+        monitored(settings, by, accounts, hosts, traffic) as observers,
+        AsyncExitStack() as ends,
+    ):
+        for one in servers:
+            await _listen(one, ends)
+        yield OverHttp([one.host for one in servers], doors, observers)
+
+
+def _own(settings: Settings) -> tuple[Server, ...]:
+    """Return the server of metrics and the page, if it is configured."""
+    if not (places := http_places(settings)):
+        return ()
+    from pubqueue.faces.http import HttpHost  # noqa: PLC0415  # takes a while to import
+
+    return (Server("http", HttpHost(), places),)
+
+
+async def _listen(server: Server, ends: AsyncExitStack) -> None:
+    key, event = LISTENING[server.word]
+    try:
+        addresses = await ends.enter_async_context(server.host.serving(server.places))
+    except CannotListenError as problem:
+        raise ConfigError(str(problem), key=key) from None
+    for name, port in addresses:
+        log.info(event, host=name, port=port)
+
+
+def _stomp_door(settings: Settings, host: HttpHost) -> Door:
+    """Mount STOMP over WebSocket on the host of the page."""
+    from pubqueue.faces.stomp.web_socket import StompDoor  # noqa: PLC0415  # only if it is used
+
+    trusted = partial(is_trusted, proxies=settings.proxies())
+    door = StompDoor(settings.stomp.web_socket, settings.stomp.origins, trusted)
+    host.mount(door)
+    return door
+
+
+def _rest_door(settings: Settings, servers: list[Server]) -> Door:
+    """Mount REST on the host of the page if the addresses are the same, else on a host of its own."""
+    from pubqueue.faces.http import HttpHost  # noqa: PLC0415
+    from pubqueue.faces.rest.door import RestDoor  # noqa: PLC0415
+    from pubqueue.wiring.rest import bounds_of, profiles_of  # noqa: PLC0415  # only if it is used
+
+    door, rest = RestDoor(profiles_of(settings)), settings.rest
+    if not shares_http(settings):
+        host = HttpHost(
+            bounds=bounds_of(settings), head=rest.head_timeout, idle=rest.keepalive, word="rest"
+        )
+        servers.append(Server("rest", host, rest_places(settings)))
+    servers[-1].host.mount(door)
+    return door
+
+
+def _json_door(settings: Settings, servers: list[Server]) -> Door:
+    """Mount v1beta1a on the host of the page if the addresses are the same, else on a host of its own."""
+    from pubqueue.faces.http import HttpHost  # noqa: PLC0415  # only if it is used
+
+    try:
+        from pubqueue.faces.grpc.transcoding import JsonDoor  # noqa: PLC0415
+        from pubqueue.wiring.grpc import JSON_BOUNDS, json_places  # noqa: PLC0415
+    except ModuleNotFoundError as problem:
+        raise without_grpc(problem) from None
+
+    door = JsonDoor()
+    if json_shares_http(settings):
+        servers[0].host.mount(door)
+    else:
+        host = HttpHost((door,), JSON_BOUNDS, word="json")
+        servers.append(Server("json", host, json_places(settings)))
+    return door

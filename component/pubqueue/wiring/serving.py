@@ -4,41 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from msgspec import Struct
 
 from pubqueue import __version__
-from pubqueue.config.nodes import Comparison
-from pubqueue.config.reloading import Parts, Reloader
-from pubqueue.config.schedules import read_all
+from pubqueue.config.nodes import Comparison, bring_nodes, bring_schedules, read_all
+from pubqueue.config.reloading import Parts, Reloader, terms_of, trim_of
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import accounts_of, service_of
+from pubqueue.engine.broker import Broker
 from pubqueue.engine.face import PlaceTakenError
 from pubqueue.engine.observe import Phase
-from pubqueue.engine.ports import FencedError
-from pubqueue.engine.reaper import free_connections
+from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError
+from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.engine.running_faces import RunningFaces
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.xml.payload import PAYLOADS
+from pubqueue.model.entities import Millis
+from pubqueue.model.replies import About
 from pubqueue.monitor.process import ProcessObservers
 from pubqueue.monitor.systemd import service_manager
-from pubqueue.stores import Timed
-from pubqueue.wiring.faces import faces_of, takers
-from pubqueue.wiring.over_http import over_http
-from pubqueue.wiring.queue import at_work, broker_of, now
-from pubqueue.wiring.store import CLOSING, reached, stored
-from pubqueue.wiring.tasks import tasks, until
+from pubqueue.stores import Timed, shown_address
+from pubqueue.wiring.faces import faces_of, over_http, takers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.observe import Observer
     from pubqueue.engine.ports import Store
-    from pubqueue.wiring.over_http import OverHttp
+    from pubqueue.wiring.faces import OverHttp
+
 
 log = structlog.get_logger(__name__)
 
@@ -208,3 +210,148 @@ def collect_less_often() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+# Runs the queue without a face: the broker with its store, the reaper and the declared nodes.
+
+
+def now() -> Millis:
+    """Return the time of the machine."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
+@asynccontextmanager
+async def queue(settings: Settings, *, clock: Callable[[], Millis] = now) -> AsyncIterator[Broker]:
+    """Run the queue without a face, by this clock.
+
+    Raises:
+        ForeignStoreError: the store cannot be used.
+        ConfigError: a declared node is invalid.
+
+    """
+    async with stored(settings) as store:
+        await store.open()
+        broker, reaper = broker_of(settings, store, clock)
+        async with at_work(settings, store, broker, reaper):
+            yield broker
+
+
+def about(address: str, store: Store, since: Millis) -> Callable[[], About]:
+    """Return a function that returns the facts about this process, which serves from the store since this time."""
+    shown = shown_address(address)
+    return lambda: About(
+        __version__, shown, since, store.clock_ahead if isinstance(store, Timed) else None
+    )
+
+
+def broker_of(
+    settings: Settings,
+    store: Store,
+    clock: Callable[[], Millis] = now,
+    observers: Iterable[Observer] = (),
+) -> tuple[Broker, Reaper]:
+    """Return the broker, not started yet, and the reaper, which ends expired locks and lifetimes."""
+    reaper = Reaper(clock=clock, trim=trim_of(settings))
+    broker = Broker(
+        *(store, terms_of(settings)),
+        clock=clock,
+        payloads=PAYLOADS,
+        service=service_of(settings),
+        about=about(settings.store, store, clock()),
+        on_moment=reaper.on_moment,
+        observers=observers,
+    )
+    return broker, reaper
+
+
+@asynccontextmanager
+async def at_work(
+    settings: Settings, store: Store, broker: Broker, reaper: Reaper
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run the broker and the reaper, and declare the nodes; yield the tasks that end only by a fault.
+
+    Raises:
+        ConfigError: a declared node is invalid.
+
+    """
+    other_processes = OtherProcesses(store)
+    async with AsyncExitStack() as ends:  # in reverse order, whatever the others raise
+        for part in (broker, reaper, other_processes):
+            ends.push_async_callback(part.stop)
+        broker.start()
+        await bring_nodes(broker, store, settings.node, service_of(settings))
+        await bring_schedules(broker, settings.schedule, service_of(settings))
+        reaper.start(broker)
+        yield [broker.task, *other_processes.start(broker)]
+
+
+# Opens the store as soon as it can be reached, and closes it in time.
+
+CLOSING: Final = 1.5
+"""Seconds for the last writes when the service stops, and again for closing the store."""
+
+RETRY_INTERVAL: Final = 1.0
+"""Seconds between two attempts to reach the store when the service starts."""
+
+
+@asynccontextmanager
+async def stored(settings: Settings) -> AsyncIterator[Store]:
+    """Yield the configured store, and close it at the end."""
+    store = settings.make_store()
+    try:
+        yield store
+    finally:
+        await close(store)
+
+
+async def close(store: Store) -> None:
+    """Close the store; if that takes more than `CLOSING` seconds, the process ends without it."""
+    try:
+        async with asyncio.timeout(CLOSING):
+            await store.close()
+    except (StoreError, TimeoutError) as problem:
+        log.error("store.not_closed", why=str(problem) or "it takes too long")  # noqa: TRY400  # no trace
+
+
+async def reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, None]]) -> bool:
+    """Run a job on the store, again while it cannot be reached; return whether it succeeded before `stop`."""
+    while not stop.is_set():
+        try:
+            async with tasks([job()]) as (doing,):
+                await until(stop, [doing])
+                if doing.done():
+                    return True
+        except UnreachableStoreError as problem:
+            log.warning("store.unreachable", why=str(problem))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), RETRY_INTERVAL)
+    return False
+
+
+# Tasks that run as long as a block of code.
+
+
+@asynccontextmanager
+async def tasks(
+    work: Sequence[Coroutine[None, None, None]],
+) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run these while the body runs; cancel the unfinished ones at its end."""
+    tasks = [asyncio.create_task(one, name="serving") for one in work]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(stop: asyncio.Event, work: Sequence[asyncio.Task[None]]) -> None:
+    """Return when `stop` is set or a task has ended; raise the exception of a task that has failed."""
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait({*work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    for task in work:
+        if task.done():
+            task.result()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pubqueue.faces.flow import intake as intake_module
-from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces import flow as intake_module
+from pubqueue.faces.flow import Intake
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, Principal
 from pubqueue.model.limits import ACCOUNT, DOMAIN, EVERYBODY
 from pubqueue.rules.publication import Publish

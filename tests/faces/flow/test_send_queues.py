@@ -3,7 +3,7 @@
 import pytest
 
 from pubqueue.engine import outbox
-from pubqueue.faces.flow.send_queues import SendQueues
+from pubqueue.faces.flow import SendQueues
 
 BEHIND = []
 """The nodes that are said to be behind, by turns with None: there is room again."""

@@ -10,10 +10,10 @@ from faces.sides import CHEAP, SERVICE
 
 from pubqueue.accounts.accounts import Accounts
 from pubqueue.accounts.credentials import Principals, User
+from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.face import GrpcFace
-from pubqueue.faces.grpc.terms import Terms
-from pubqueue.faces.grpc.wire import messages
-from pubqueue.faces.listener.places import Place
+from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.listener.tls import Place
 from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def a_face(broker, terms=None, tls=None, more_users=()):
     principals.welcome(Jid(f"{name}@{SERVICE}") for name in NAMES)
     accounts = Accounts([*users(), *more_users], principals, SERVICE)
     place = Place("127.0.0.1", 0)
-    return GrpcFace(broker, accounts, [place], terms or Terms(anonymous="etl"), tls=tls)
+    return GrpcFace(broker, accounts, [place], terms or GrpcTerms(anonymous="etl"), tls=tls)
 
 
 class Stub:
     """The rpcs of a service over a channel, by their names; `metadata` goes with every call."""
 
     def __init__(self, channel: grpc.aio.Channel, service: str, metadata=()) -> None:
-        self._channel, self._service = channel, messages.service(service)
+        self._channel, self._service = channel, wire.service(service)
         self.metadata = metadata
 
     @property
@@ -60,9 +60,9 @@ class Stub:
         call = kind(
             f"/{self._service.full_name}/{name}",
             request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=messages.class_for(method.output_type).FromString,
+            response_deserializer=wire.class_for(method.output_type).FromString,
         )
-        request = messages.class_for(method.input_type)
+        request = wire.class_for(method.input_type)
 
         def do(given=None, /, timeout=None, **fields):
             said = request(**fields) if given is None else given

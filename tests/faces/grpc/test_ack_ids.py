@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.grpc.wire.ack_ids import ack_id, lock_of
+from pubqueue.faces.grpc.wire import ack_id, lock_of
 from pubqueue.model.entities import Item, State, account_of
 from pubqueue.rules.settle_each import LockName
 

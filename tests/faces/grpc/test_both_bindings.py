@@ -11,8 +11,8 @@ from faces.grpc.clients import code_of
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.wire.messages import tech as tech_messages
-from pubqueue.faces.grpc.wire.messages import v1 as v1_messages
+from pubqueue.faces.grpc.wire import tech as tech_messages
+from pubqueue.faces.grpc.wire import v1 as v1_messages
 
 OK, NOT_FOUND, EXISTS, INVALID = (
     StatusCode.OK,

@@ -7,9 +7,9 @@ from harness.servers.tls import openssl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.grpc.entry.certificates import subject_of
-from pubqueue.faces.listener.certificate import read_certificate
-from pubqueue.faces.listener.certificate import subject_of as text_of
+from pubqueue.faces.grpc.callers import subject_of
+from pubqueue.faces.listener.tls import read_certificate
+from pubqueue.faces.listener.tls import subject_of as text_of
 
 
 @pytest.mark.parametrize("subject", ["/CN=etl", "/C=DE/O=Exämple,_x/UID=7/CN=a/1.2.3.4=odd"])

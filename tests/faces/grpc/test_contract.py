@@ -18,10 +18,10 @@ from faces.sides import RIGHT, two_sides
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.pubsub import subscriptions
-from pubqueue.faces.grpc.pubsub.marks import EXACTLY_ONCE
-from pubqueue.faces.grpc.wire.messages import v1 as m
-from pubqueue.faces.grpc.wire.statuses import problem_of
+from pubqueue.faces.grpc import subscriptions
+from pubqueue.faces.grpc.statuses import problem_of
+from pubqueue.faces.grpc.topics import EXACTLY_ONCE
+from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId
 from pubqueue.rules import nodeconfig

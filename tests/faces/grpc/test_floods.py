@@ -18,8 +18,8 @@ from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 from harness.processes.program import COLD
 
-from pubqueue.faces.grpc.wire.messages import tech
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import tech
+from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 QUIET, OWN = "projects/shop/topics/quiet", "projects/shop/subscriptions/quiet"

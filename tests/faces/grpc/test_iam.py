@@ -12,11 +12,10 @@ from faces.grpc.test_who_calls import basic
 from faces.sides import SERVICE
 from grpc import StatusCode
 
-from pubqueue.faces.grpc.terms import Terms
-from pubqueue.faces.grpc.v1.policies import account_of, granted
-from pubqueue.faces.grpc.wire.messages import iam as m
-from pubqueue.faces.grpc.wire.messages import v1
-from pubqueue.faces.grpc.wire.names import ResourceKind
+from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.v1.iam import account_of, granted
+from pubqueue.faces.grpc.wire import ResourceKind, v1
+from pubqueue.faces.grpc.wire import iam as m
 from pubqueue.model.entities import Affiliation, Jid
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
@@ -25,7 +24,7 @@ OK, BARRED, INVALID = StatusCode.OK, StatusCode.PERMISSION_DENIED, StatusCode.IN
 
 @pytest.fixture
 def make_face():
-    return partial(clients.a_face, terms=Terms())
+    return partial(clients.a_face, terms=GrpcTerms())
 
 
 @pytest.fixture

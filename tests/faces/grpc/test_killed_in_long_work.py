@@ -12,7 +12,7 @@ from faces.grpc.service import GrpcService
 from harness.patience import TIMEOUT
 from harness.processes.killed_lives import killed_itself, start_doomed
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC = "projects/shop/topics/orders"
 BILL = "projects/shop/subscriptions/bill"

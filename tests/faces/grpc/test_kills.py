@@ -14,7 +14,7 @@ from faces.grpc.json.clients import plain
 from faces.grpc.service import DOMAIN, SERVED, GrpcService
 from faces.kill_contract import PASSAGE, Delivery, GoneError, Promise, SharedKillContract, jobs
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC, JOBS = "projects/xmpp/topics/jobs", "projects/xmpp/subscriptions/jobs"
 BILL = "projects/shop/subscriptions/bill"

@@ -14,7 +14,7 @@ from grpc import StatusCode
 from harness.operators.metrics_reader import Watcher
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.grpc.wire.names import (
+from pubqueue.faces.grpc.wire import (
     MAX_BRIDGED,
     BadNameError,
     ResourceKind,

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.grpc.wire.payloads import (
+from pubqueue.faces.grpc.statuses import CallError
+from pubqueue.faces.grpc.wire import (
     NUMBERS,
     ORDERING,
-    Message,
+    StoredMessage,
     draft_of,
     group_of,
     message_of,
 )
-from pubqueue.faces.grpc.wire.statuses import CallError
 
 TYPES = st.sampled_from(
     ["application/json", "application/xml", "text/plain", "image/png", "a/b+xml", "", "nonsense"]
@@ -40,7 +40,7 @@ def test_what_goes_in_comes_out(data, kind, attributes, key):  # G9, G11
     }
     if kind is not None:
         attributes["content-type"] = kind
-    message = Message(data, attributes, key)
+    message = StoredMessage(data, attributes, key)
     draft = draft_of(message, "1")
     assert ET.fromstring(draft.payload).tag.startswith("{")
     assert message_of(draft.payload, draft.headers) == message
@@ -82,7 +82,7 @@ def test_what_comes_over_xmpp(stored, data, kind):  # G10
 )
 def test_what_is_stored(data, kind, stored):  # G10
     attributes = {} if kind is None else {"content-type": kind}
-    assert draft_of(Message(data, attributes), "1").payload == stored
+    assert draft_of(StoredMessage(data, attributes), "1").payload == stored
 
 
 def test_a_header_that_comes_twice_is_joined():  # G10
@@ -96,7 +96,7 @@ def test_headers_of_the_service_are_not_shown():
     found = message_of(
         b"", ((NUMBERS, "n m"), (ORDERING, "k"), ("x-pubqueue-other", "1"), ("a", "b"))
     )
-    assert found == Message(b"", {"a": "b"}, "k", frozenset({"n", "m"}))
+    assert found == StoredMessage(b"", {"a": "b"}, "k", frozenset({"n", "m"}))
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_headers_of_the_service_are_not_shown():
 )
 def test_what_cannot_be_carried_is_refused(attributes):
     with pytest.raises(CallError):
-        draft_of(Message(b"a", attributes), "1")
+        draft_of(StoredMessage(b"a", attributes), "1")
 
 
 @pytest.mark.parametrize("key", ["a\0b", "k" * 1_025])
 def test_an_ordering_key_that_cannot_be_carried_is_refused(key):
     with pytest.raises(CallError):
-        draft_of(Message(b"a", {}, key), "1")
+        draft_of(StoredMessage(b"a", {}, key), "1")
 
 
 def test_a_key_is_the_group_or_its_digest():  # G33

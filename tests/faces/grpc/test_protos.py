@@ -7,8 +7,8 @@ from google.pubsub_v1.types import PubsubMessage
 from harness.documents.conformance import ROOT
 
 from pubqueue.faces.grpc import tech, v1
-from pubqueue.faces.grpc.wire.messages import service
-from pubqueue.faces.grpc.wire.messages import v1 as ours
+from pubqueue.faces.grpc.wire import service
+from pubqueue.faces.grpc.wire import v1 as ours
 
 
 def test_the_descriptors_and_types_are_those_of_the_files():

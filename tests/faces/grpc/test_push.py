@@ -16,11 +16,11 @@ from faces.grpc.hooks import a_hook
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.push import endpoints, sending
-from pubqueue.faces.grpc.push.endpoints import EndpointError, is_allowed, may_resolve_to, read
-from pubqueue.faces.grpc.terms import Terms
-from pubqueue.faces.grpc.wire.messages import tech as t
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc import endpoints, push
+from pubqueue.faces.grpc.endpoints import EndpointError, is_allowed, may_resolve_to, read
+from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.wire import tech as t
+from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
@@ -28,7 +28,7 @@ INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
 
 @pytest.fixture
 def make_face():
-    terms = Terms(anonymous="etl", push_to=("127.0.0.1:*", "localhost:*", "*.example.org:443"))
+    terms = GrpcTerms(anonymous="etl", push_to=("127.0.0.1:*", "localhost:*", "*.example.org:443"))
     return partial(clients.a_face, terms=terms)
 
 
@@ -227,16 +227,16 @@ async def test_a_name_that_is_not_answered_holds_up_no_other_work(monkeypatch, h
             raise socket.gaierror
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))]
 
-    monkeypatch.setattr(sending.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(push.socket, "getaddrinfo", look_up)
     slow = [
-        asyncio.create_task(sending.push(read("https://slow.example.org/a"), "", None, b"", 0.1))
+        asyncio.create_task(push.push(read("https://slow.example.org/a"), "", None, b"", 0.1))
         for _ in range(50)
     ]
     try:
-        assert await asyncio.gather(*slow) == [sending.Outcome.NACK] * 50
+        assert await asyncio.gather(*slow) == [push.Outcome.NACK] * 50
         async with asyncio.timeout(TIMEOUT):
             await asyncio.to_thread(int)  # as the rest of the service does
-            assert await sending.address_of(read("localhost:1")) == "127.0.0.1"
+            assert await push.address_of(read("localhost:1")) == "127.0.0.1"
         assert asked == ["slow.example.org", "localhost"]
     finally:
         gate.set()
@@ -250,10 +250,10 @@ async def test_the_address_that_was_checked_is_called(monkeypatch, hook):  # G27
         asked.append(host)
         return [(2, 1, 6, "", ("192.0.2.1" if len(asked) == 1 else "127.0.0.1", port))]
 
-    monkeypatch.setattr(sending.socket, "getaddrinfo", resolved)
-    assert await sending.address_of(read("http://a.example.org")) == "192.0.2.1"
+    monkeypatch.setattr(push.socket, "getaddrinfo", resolved)
+    assert await push.address_of(read("http://a.example.org")) == "192.0.2.1"
     assert asked == ["a.example.org"]
-    fixed = sending.FixedResolver("192.0.2.1")
+    fixed = push.FixedResolver("192.0.2.1")
     assert [one["host"] for one in await fixed.resolve("a.example.org", 80)] == ["192.0.2.1"]
 
 

@@ -14,9 +14,9 @@ from faces.grpc.hooks import a_hook
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.push import endpoints, pushers, worker
-from pubqueue.faces.grpc.terms import Terms
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc import endpoints, push
+from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
@@ -53,9 +53,9 @@ async def hooks():
 
 @pytest.fixture
 async def both(make_store, monkeypatch):
-    monkeypatch.setattr(pushers, "RESCAN", NEVER)
-    monkeypatch.setattr(worker, "WAIT", NEVER)
-    face = partial(clients.a_face, terms=Terms(anonymous="etl", push_to=("127.0.0.1:*",)))
+    monkeypatch.setattr(push, "RESCAN", NEVER)
+    monkeypatch.setattr(push, "WAIT", NEVER)
+    face = partial(clients.a_face, terms=GrpcTerms(anonymous="etl", push_to=("127.0.0.1:*",)))
     async with two_sides(make_store, face) as sides:
         await until(lambda: all(side.face.addresses for side in sides))
         channels = [

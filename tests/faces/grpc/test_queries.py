@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.grpc.tech.queries import Listed, filter_of, listed, query_of
-from pubqueue.faces.grpc.wire.statuses import CallError
+from pubqueue.faces.grpc.statuses import CallError
+from pubqueue.faces.grpc.tech import Listed, filter_of, listed, query_of
 from pubqueue.rules.filters import admits, indexed
 
 LABELS = indexed((("a", "1"), ("foo.com/key1", "two words"), ("n", "-7")))

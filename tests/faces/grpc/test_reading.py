@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 from harness.patience import until
 
-from pubqueue.faces.grpc.entry.reading import AT_ONCE, FIRST_READS, HELD, Reading
-from pubqueue.faces.grpc.entry.turns import LARGE
+from pubqueue.faces.grpc.callers import AT_ONCE, FIRST_READS, HELD, LARGE, Reading
 
 
 class Calls:

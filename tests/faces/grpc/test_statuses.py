@@ -3,7 +3,7 @@
 import pytest
 from grpc import StatusCode
 
-from pubqueue.faces.grpc.wire.statuses import CODES, problem_of
+from pubqueue.faces.grpc.statuses import CODES, problem_of
 from pubqueue.model.decision import Refusal, Refused
 
 NEVER = {StatusCode.OK, StatusCode.UNKNOWN, StatusCode.DATA_LOSS, StatusCode.CANCELLED}

@@ -10,7 +10,7 @@ from faces.grpc.clients import silent
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 INVALID = StatusCode.INVALID_ARGUMENT

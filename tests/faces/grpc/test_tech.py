@@ -9,8 +9,8 @@ from faces.grpc.clients import TECH_PUBLISHER, TECH_SUBSCRIBER, Stub, code_of
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.pubsub import subscriptions
-from pubqueue.faces.grpc.wire.messages import tech as m
+from pubqueue.faces.grpc import subscriptions
+from pubqueue.faces.grpc.wire import tech as m
 from pubqueue.rules.declare import DeleteUnused
 
 TOPIC, BILL = "/topics/shop/orders", "shop/bill"

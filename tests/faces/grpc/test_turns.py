@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from harness.patience import until
 
-from pubqueue.faces.grpc.entry.turns import LARGE, ROOM, Turns, Unread
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.callers import LARGE, ROOM, Turns, Unread
+from pubqueue.faces.grpc.wire import v1 as m
 
 HALF = ROOM // 2
 

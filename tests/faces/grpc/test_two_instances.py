@@ -13,7 +13,7 @@ from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 
 __all__ = ["make_store"]
 

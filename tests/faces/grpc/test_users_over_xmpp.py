@@ -15,7 +15,7 @@ from harness.patience import TIMEOUT, until
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 
 CONFIG = f"""
 [grpc]

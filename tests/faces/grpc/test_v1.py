@@ -11,8 +11,8 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode
 
-from pubqueue.faces.grpc.wire.messages import class_of
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import class_of
+from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Create

@@ -12,7 +12,7 @@ from harness.batches.toy_face import LineFace
 from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.entities import Affiliation, ItemId, Jid, Principal
 from pubqueue.rules.nodes import SetAffiliations
 from pubqueue.rules.subscribe import Options, Subscribe

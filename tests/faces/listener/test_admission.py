@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.faces.listener.admission import network_of
+from pubqueue.faces.listener.connection import network_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.faces.listener.certificate import subject_of
+from pubqueue.faces.listener.tls import subject_of
 
 
 @pytest.mark.parametrize(

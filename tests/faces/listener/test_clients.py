@@ -7,8 +7,7 @@ from harness.batches.facts import who
 from pubqueue.engine.connections import Connections
 from pubqueue.engine.observe import Clients
 from pubqueue.faces.listener import Bounds, Listener
-from pubqueue.faces.listener.admission import Admission
-from pubqueue.faces.listener.connection import ClientConnection
+from pubqueue.faces.listener.connection import Admission, ClientConnection
 from pubqueue.model.entities import Jid, Millis, NodeName
 from pubqueue.model.replies import ClientState
 from pubqueue.rules.inspect import ReadConnections

@@ -7,7 +7,7 @@ from faces.rest.clients import follow, links
 from faces.rest.test_messages import take
 from faces.rest.test_once import begin, count
 
-from pubqueue.faces.rest.batches import atom
+from pubqueue.faces.rest import batches
 
 FEED = """<?xml version="1.0" encoding="utf-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom">
@@ -175,4 +175,4 @@ async def test_a_bomb_is_refused_in_bounded_time(rest, name):  # W14
 
 
 def test_a_document_is_parsed_once_it_is_known_to_be_small():  # W14
-    assert atom.parsed(b"<a>" * 100 + b"</a>" * 100).tag == "a"
+    assert batches.parsed(b"<a>" * 100 + b"</a>" * 100).tag == "a"

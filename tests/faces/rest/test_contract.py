@@ -9,7 +9,7 @@ import pytest
 from faces.contract import BytesContract, FaceContract, make_store, sides, stored
 from faces.rest.clients import a_face, client, follow, hosted, links
 
-from pubqueue.faces.rest.http.problems import TITLES, refused
+from pubqueue.faces.http.problems import TITLES, refused
 from pubqueue.model.decision import Refused
 
 __all__ = ["make_store", "sides"]

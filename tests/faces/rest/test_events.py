@@ -13,7 +13,7 @@ from faces.sides import RIGHT
 from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.listener import Bounds
-from pubqueue.faces.rest.star import events
+from pubqueue.faces.rest.star import subscribers
 
 
 class Stream:
@@ -81,7 +81,7 @@ async def test_a_client_goes_on_behind_the_message_that_it_has(rest):
 async def test_more_messages_than_a_page_come_in_order(rest):
     etl = await rest.as_()
     await rest.broker.settled()
-    many = events.PAGE + 5
+    many = subscribers.EVENTS_PAGE + 5
     for number in range(many):
         await post(etl, "/topics/news", f"{number}".encode())
     async with following(etl, "/topics/news/events", **{"Last-Event-ID": "0"}) as stream:
@@ -103,7 +103,7 @@ async def test_a_client_is_notified_of_messages_that_are_no_longer_kept(rest):
 
 
 async def test_counts_of_a_queue_come_when_they_change(rest, monkeypatch):
-    monkeypatch.setattr(events, "EVERY", 0.01)
+    monkeypatch.setattr(subscribers, "EVERY", 0.01)
     etl = await rest.as_()
     where = links(await etl.head("/queues/jobs"))["events"]
     async with following(etl, where) as stream:
@@ -134,7 +134,7 @@ async def test_an_id_of_an_event_is_a_number(rest, number):
 
 
 async def test_a_stream_ends_for_an_account_that_may_no_longer_read(rest, monkeypatch):
-    monkeypatch.setattr(events, "BEAT", 0.01)
+    monkeypatch.setattr(subscribers, "BEAT", 0.01)
     etl, ann = await rest.as_(), await rest.as_("ann")
     async with following(ann, "/topics/news/events") as stream:
         assert (await etl.delete("/topics/news")).status_code == 204
@@ -144,7 +144,7 @@ async def test_a_stream_ends_for_an_account_that_may_no_longer_read(rest, monkey
 
 
 async def test_a_stream_of_a_removed_user_ends(rest, monkeypatch):
-    monkeypatch.setattr(events, "BEAT", 0.01)
+    monkeypatch.setattr(subscribers, "BEAT", 0.01)
     ann, accounts = await rest.as_("ann"), rest.face.accounts
     async with following(ann, "/topics/news/events") as stream:
         assert await stream.comment()

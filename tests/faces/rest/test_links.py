@@ -6,12 +6,12 @@ import pytest
 from faces.rest.clients import links, served
 from multidict import CIMultiDict
 
-from pubqueue.faces.http.peers import client_of
-from pubqueue.faces.rest.http.identity import identify
-from pubqueue.faces.rest.http.links import Link, base_of, path
-from pubqueue.faces.rest.http.problems import ProblemError
-from pubqueue.faces.rest.items.link_fields import links_in
-from pubqueue.faces.rest.terms import RestTerms
+from pubqueue.faces.http.host import client_of
+from pubqueue.faces.http.problems import ProblemError
+from pubqueue.faces.rest.door import identify
+from pubqueue.faces.rest.items import links_in
+from pubqueue.faces.rest.links import Link, base_of, path
+from pubqueue.faces.rest.settings import RestTerms
 
 PROXIES = (ip_network("10.0.0.0/24"), ip_network("127.0.0.1/32"))
 PROXY, OTHER = "10.0.0.7", "10.0.1.7"

@@ -8,7 +8,7 @@ from faces.rest.clients import follow, links
 from harness.batches.facts import held
 from harness.patience import until
 
-from pubqueue.faces.rest.items.delivered import OWN_RELATIONS, headers_of
+from pubqueue.faces.rest.items import OWN_RELATIONS, headers_of
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from pubqueue.faces.http_status import STATUS
-from pubqueue.faces.rest.http.problems import NAMES, TITLES, ProblemError, refused
+from pubqueue.faces.http.problems import NAMES, STATUS, TITLES, ProblemError, refused
 from pubqueue.model.decision import Refusal, Refused
 
 

@@ -12,7 +12,7 @@ from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.stomp.codec import VERSIONS, Fault, Frame, FrameReader, Side, write
 from pubqueue.faces.stomp.face import UNSENT, StompFace
-from pubqueue.faces.stomp.terms import Terms
+from pubqueue.faces.stomp.settings import StompTerms
 
 NAMES = ("etl", "bee", "ann", "eva", "slow", "eve")
 BEATS = 600_000
@@ -32,7 +32,7 @@ def a_face(broker, tls=None, terms=None, *, auto_creates=False, **bounds):
         broker,
         accounts,
         [Place("127.0.0.1", 0, tls)],
-        terms or Terms(heart_beat=BEATS),
+        terms or StompTerms(heart_beat=BEATS),
         Bounds(**({"unsent": UNSENT} | bounds)),
         auto_creates=auto_creates,
     )

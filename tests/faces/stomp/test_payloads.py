@@ -5,9 +5,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-from pubqueue.faces.stomp import messages
+from pubqueue.faces.stomp import frames
 from pubqueue.faces.stomp.codec import V12, Frame, FrameReader, Side, write
-from pubqueue.faces.stomp.problems import Problem
+from pubqueue.faces.stomp.refusals import Problem
 
 TYPES = (
     *("application/json", "application/xml", "text/xml", "image/svg+xml", "text/plain"),
@@ -37,7 +37,7 @@ def test_what_is_sent_is_what_comes(body, kind):  # N21
     notice = a_delivery(made.draft.payload, headers=made.draft.headers)
     reader = FrameReader(Side.SERVER)
     reader.agree(V12)
-    reader.receive(write(messages.of_delivery(notice, "s", "7"), V12))
+    reader.receive(write(frames.of_delivery(notice, "s", "7"), V12))
     found = reader.next_event()
     assert isinstance(found, Frame)
     assert found.body == body

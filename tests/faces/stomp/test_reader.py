@@ -4,6 +4,7 @@ import pytest
 from faces.stomp.streams import SMALL, byte_by_byte, events_of, read
 
 from pubqueue.faces.stomp.codec import (
+    UNAGREED,
     V10,
     V11,
     V12,
@@ -14,7 +15,6 @@ from pubqueue.faces.stomp.codec import (
     FrameReader,
     Side,
 )
-from pubqueue.faces.stomp.codec.versions import UNAGREED
 
 SEND = {"destination": "/queue/a"}
 M, C, H, N, L, B = (

@@ -4,6 +4,7 @@ import pytest
 
 from pubqueue.faces.stomp.codec import (
     COMMANDS,
+    UNAGREED,
     V10,
     V11,
     V12,
@@ -15,7 +16,6 @@ from pubqueue.faces.stomp.codec import (
     commands_of,
     heart_beats_of,
 )
-from pubqueue.faces.stomp.codec.versions import UNAGREED
 
 CLIENTS = {
     V10: "CONNECT STOMP SEND SUBSCRIBE UNSUBSCRIBE ACK TOUCH BEGIN COMMIT ABORT DISCONNECT",

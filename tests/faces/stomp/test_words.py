@@ -3,16 +3,25 @@
 import pytest
 from harness.batches.facts import NOW
 
-from pubqueue.faces.stomp import messages, refusals
+from pubqueue.faces.stomp import frames, refusals
 from pubqueue.faces.stomp.codec import COMMANDS, V10, V11, V12, Frame, Side
-from pubqueue.faces.stomp.connecting import connected, greeting
-from pubqueue.faces.stomp.destinations import DestinationKind, destination_of, shown
-from pubqueue.faces.stomp.problems import Message, Problem, error
-from pubqueue.faces.stomp.sending import ROWS, sent
-from pubqueue.faces.stomp.settling import key_for, key_of, settle_of
-from pubqueue.faces.stomp.stages import ACTS, Act, Stage
-from pubqueue.faces.stomp.subscribing import MAX_WINDOW, Mode, wanted, window_of
-from pubqueue.faces.stomp.terms import Terms
+from pubqueue.faces.stomp.frames import (
+    MAX_WINDOW,
+    ROWS,
+    DestinationKind,
+    Mode,
+    destination_of,
+    key_for,
+    key_of,
+    sent,
+    settle_of,
+    shown,
+    wanted,
+    window_of,
+)
+from pubqueue.faces.stomp.protocol import ACTS, Act, Stage, connected, greeting
+from pubqueue.faces.stomp.refusals import Message, Problem, error
+from pubqueue.faces.stomp.settings import StompTerms
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Draft, Item, ItemId, Jid, Millis, NodeName, State
 from pubqueue.model.notices import Announce, Deliver
@@ -161,7 +170,7 @@ def a_delivery(payload=b"<a xmlns='urn:x'/>", **facts):
 
 
 def test_a_message_has_the_servers_headers_in_their_order():  # S19
-    found = messages.of_delivery(a_delivery(deadline=Millis(9)), "s", "7")
+    found = frames.of_delivery(a_delivery(deadline=Millis(9)), "s", "7")
     assert found == Frame(
         "MESSAGE",
         {
@@ -181,7 +190,7 @@ def test_a_message_has_the_servers_headers_in_their_order():  # S19
 
 def test_a_message_that_comes_again_is_marked():
     again = a_delivery(acquired=3, failed=2, priority=4, group="g")
-    headers = messages.of_delivery(again, "s", None).headers
+    headers = frames.of_delivery(again, "s", None).headers
     assert "ack" not in headers
     said = {
         name: headers[name]
@@ -191,15 +200,15 @@ def test_a_message_that_comes_again_is_marked():
 
 
 def test_a_header_of_the_server_cannot_be_forged():  # S19
-    given = (*tuple((name, "feigned") for name in (*messages.SERVERS, "a", "a")), ("a", "b"))
-    headers = messages.of_delivery(a_delivery(headers=given), "s", "7").headers
+    given = (*tuple((name, "feigned") for name in (*frames.SERVERS, "a", "a")), ("a", "b"))
+    headers = frames.of_delivery(a_delivery(headers=given), "s", "7").headers
     assert [name for name, value in headers.items() if value == "feigned"] == ["destination", "a"]
 
 
 def test_a_message_of_a_topic():
     draft = Draft(ItemId("i"), wrap(b"text", None, is_text=True).xml, headers=(("a", "b"),))
     news = Announce(Jid("bee@x/1"), JOBS, draft, Jid("etl@x/1"), Millis(5))
-    assert messages.of_news(news, "s", "n1", 1) == Frame(
+    assert frames.of_news(news, "s", "n1", 1) == Frame(
         "MESSAGE",
         {
             "subscription": "s",
@@ -214,7 +223,7 @@ def test_a_message_of_a_topic():
         b"text",
     )
     nothing = Announce(Jid("bee@x/1"), JOBS, None, None)
-    assert messages.of_news(nothing, "s", None, 4).headers["message-id"] == "jobs/4"
+    assert frames.of_news(nothing, "s", None, 4).headers["message-id"] == "jobs/4"
 
 
 # --- SUBSCRIBE, ACK and NACK ---------------------------------------------------------------------
@@ -342,13 +351,13 @@ def test_an_error_has_a_message_a_receipt_and_a_sentence():  # S21
 )
 def test_the_highest_common_version_is_used(accepted, version):
     headers = {} if accepted is None else {"accept-version": accepted}
-    found = greeting(Frame("CONNECT", headers), Terms())
+    found = greeting(Frame("CONNECT", headers), StompTerms())
     assert found.version.name == version
-    assert connected(found, Terms(), "s").headers["version"] == version
+    assert connected(found, StompTerms(), "s").headers["version"] == version
 
 
 def test_without_a_common_version_ours_are_named():
-    no = greeting(Frame("CONNECT", {"accept-version": "2.0"}), Terms(versions=(V11, V12)))
+    no = greeting(Frame("CONNECT", {"accept-version": "2.0"}), StompTerms(versions=(V11, V12)))
     assert (no.message, no.headers) == (Message.UNSUPPORTED_VERSION, (("version", "1.1,1.2"),))
 
 
@@ -358,9 +367,9 @@ def test_without_a_common_version_ours_are_named():
 )
 def test_beats_are_the_larger_of_both(said, silence, pause):
     headers = {"accept-version": "1.2"} | ({} if said is None else {"heart-beat": said})
-    found = greeting(Frame("CONNECT", headers), Terms())
+    found = greeting(Frame("CONNECT", headers), StompTerms())
     assert (found.silence, found.pause) == (silence, pause)
-    assert connected(found, Terms(), "s").headers["heart-beat"] == "10000,10000"
+    assert connected(found, StompTerms(), "s").headers["heart-beat"] == "10000,10000"
 
 
 @pytest.mark.parametrize(
@@ -373,13 +382,15 @@ def test_beats_are_the_larger_of_both(said, silence, pause):
     ],
 )
 def test_what_a_connect_cannot_have(headers, message):
-    found = greeting(Frame("CONNECT", {"accept-version": "1.2"} | headers), Terms(hosts=("here",)))
+    found = greeting(
+        Frame("CONNECT", {"accept-version": "1.2"} | headers), StompTerms(hosts=("here",))
+    )
     assert getattr(found, "message", None) == message
 
 
 def test_a_greeting_does_not_show_the_passcode():
     given = {"accept-version": "1.2", "login": "etl", "passcode": "hidden"}
-    assert "hidden" not in f"{greeting(Frame('CONNECT', given), Terms())!r}"
+    assert "hidden" not in f"{greeting(Frame('CONNECT', given), StompTerms())!r}"
 
 
 def test_what_is_done_with_each_frame_in_each_stage():

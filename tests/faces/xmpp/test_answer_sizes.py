@@ -4,9 +4,9 @@ import pytest
 from harness.batches.facts import ANN, JOBS, NOW, waiting
 from harness.batches.queue_requests import publishes, touches
 
-from pubqueue.faces.xmpp.render import answer_sizes, replies
-from pubqueue.faces.xmpp.verbs import PUBLISH
-from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, ROOM
+from pubqueue.faces.xmpp.render import replies
+from pubqueue.faces.xmpp.requests import PUBLISH
+from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES, ROOM
 from pubqueue.model.decision import Published, Refusal, Touched
 from pubqueue.model.entities import DeadLetter, ItemId, Jid, State
 
@@ -24,7 +24,7 @@ def test_no_answer_to_a_publish_is_larger_than_was_computed(name, wanted):
     for known in ((), ids[:7], ids):
         answer = write(Published(JOBS, ids, known=known), SERVICE)
         around = len(replies.published(Published(JOBS, ()), SERVICE))
-        assert len(answer) - around <= answer_sizes.largest(request, wanted)
+        assert len(answer) - around <= replies.largest(request, wanted)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,15 +33,15 @@ def test_nor_one_to_an_extension_of_locks(name):
     entries = tuple((ItemId(one), NOW) for one in names)
     around = len(replies.touched(Touched(JOBS, ()), SERVICE))
     answer = replies.touched(Touched(JOBS, entries), SERVICE)
-    assert len(answer) - around <= answer_sizes.largest(touches(ANN, *names), "")
+    assert len(answer) - around <= replies.largest(touches(ANN, *names), "")
 
 
 def test_what_would_not_fit_is_refused_and_what_fits_is_not():
-    fits = answer_sizes.LIMIT // (10 + answer_sizes.ITEM)
+    fits = replies.LIMIT // (10 + replies.ITEM)
     names = [f"{number:010}" for number in range(fits + 1)]
-    assert answer_sizes.beyond(publishes(*names[:-1]), "") is None
-    assert answer_sizes.beyond(publishes(*names), "").refusal is Refusal.TOO_MANY_ITEMS
-    assert answer_sizes.beyond(publishes(*names[:-1]), "known") is not None
+    assert replies.beyond(publishes(*names[:-1]), "") is None
+    assert replies.beyond(publishes(*names), "").refusal is Refusal.TOO_MANY_ITEMS
+    assert replies.beyond(publishes(*names[:-1]), "known") is not None
 
 
 def test_of_many_dead_items_as_many_are_reported_as_there_is_room_for():

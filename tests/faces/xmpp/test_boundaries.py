@@ -5,8 +5,8 @@ from harness.servers.stage import BOSS, staged
 from structlog.testing import capture_logs
 
 from pubqueue.faces.xmpp.render import notices
+from pubqueue.faces.xmpp.requests import PUBLISH, VERBS, Handler
 from pubqueue.faces.xmpp.stream.reader import StreamParser
-from pubqueue.faces.xmpp.verbs import PUBLISH, VERBS, Handler
 from pubqueue.model.notices import Deliver
 from pubqueue_xeps.wire import ns
 

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from pubqueue.engine.table import RULES
-from pubqueue.faces.xmpp.parse import committing, publishing
+from pubqueue.faces.xmpp.parse import queue
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
-from pubqueue.faces.xmpp.render import transactions
+from pubqueue.faces.xmpp.render import replies
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
 from pubqueue.model.transactions import Committed, Mark, OnTaken, TakenId, Totals, key_of
@@ -31,7 +31,7 @@ def read(parser, child):
 def publish(*beside):
     item = "<item id='i'><job xmlns='urn:work'/></item>"
     inner = f"<publish node='jobs'>{item}</publish>{''.join(beside)}"
-    return read(publishing.publish, f"<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub>")
+    return read(queue.publish, f"<pubsub xmlns='{ns.PUBSUB}'>{inner}</pubsub>")
 
 
 def txn(said):
@@ -39,7 +39,7 @@ def txn(said):
 
 
 def commit(inner="", said=MARK):
-    return read(committing.commit, f"<commit xmlns='{ns.PUBQUEUE}' {said}>{inner}</commit>")
+    return read(queue.commit, f"<commit xmlns='{ns.PUBQUEUE}' {said}>{inner}</commit>")
 
 
 def says(answer):
@@ -136,8 +136,8 @@ def test_ids_that_were_taken_are_named_in_the_result():
     start = (
         '<committed xmlns="urn:x-pubqueue:0" version="7" published="9" known="0" already="false"'
     )
-    assert transactions.committed(reply, "") == f'{start} taken="3">{item}</committed>'.encode()
-    assert transactions.committed(Committed(7, 9, 0, already=False), "") == f"{start}/>".encode()
+    assert replies.committed(reply, "") == f'{start} taken="3">{item}</committed>'.encode()
+    assert replies.committed(Committed(7, 9, 0, already=False), "") == f"{start}/>".encode()
 
 
 NAMED_TWICE = "commit: a part is named twice"
@@ -183,20 +183,20 @@ def test_the_other_requests_are_read():
     def asked(parser, words):
         return read(parser, f"<x xmlns='{ns.PUBQUEUE}' {words}/>")
 
-    assert asked(committing.abort, MARK) == AbortVersion(BEE, MINE, 1)
-    assert asked(committing.ask, "app='a'") == AskLastVersion(BEE, MINE)
-    listed = asked(committing.records, "state='open' app='a' after='7' max='5'")
+    assert asked(queue.abort, MARK) == AbortVersion(BEE, MINE, 1)
+    assert asked(queue.ask, "app='a'") == AskLastVersion(BEE, MINE)
+    listed = asked(queue.records, "state='open' app='a' after='7' max='5'")
     assert listed == ListTransactions(BEE, open=True, app=MINE, after=7, max=5)
-    assert asked(committing.records, "") == ListTransactions(BEE, open=False)
-    assert asked(committing.records, "max='0'").max == 1
-    assert says(asked(committing.abort, "app='a'")).startswith("abort: version")
+    assert asked(queue.records, "") == ListTransactions(BEE, open=False)
+    assert asked(queue.records, "max='0'").max == 1
+    assert says(asked(queue.abort, "app='a'")).startswith("abort: version")
     theirs = key_of(Jid("etl@localhost"), "a")
-    assert asked(committing.abort, f"{MARK} account='etl@localhost/x'").app == theirs
-    assert asked(committing.ask, "app='a' account='etl@localhost'").app == theirs
-    assert asked(committing.records, "app='a' account='etl@localhost'").app == theirs
-    for parser, said in ((committing.abort, MARK), (committing.ask, "app='a'")):
+    assert asked(queue.abort, f"{MARK} account='etl@localhost/x'").app == theirs
+    assert asked(queue.ask, "app='a' account='etl@localhost'").app == theirs
+    assert asked(queue.records, "app='a' account='etl@localhost'").app == theirs
+    for parser, said in ((queue.abort, MARK), (queue.ask, "app='a'")):
         assert says(asked(parser, f"{said} account='@'")).endswith("account is not a valid JID")
-    assert says(asked(committing.ask, "")).startswith("app")
-    assert says(asked(committing.records, "app=''")).startswith("app")
+    assert says(asked(queue.ask, "")).startswith("app")
+    assert says(asked(queue.records, "app=''")).startswith("app")
     for said in ("state='both'", "after='-1'", "max='x'"):
-        assert says(asked(committing.records, said)).startswith("transactions: ")
+        assert says(asked(queue.records, said)).startswith("transactions: ")

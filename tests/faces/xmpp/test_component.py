@@ -14,10 +14,10 @@ from pubqueue.engine.face import PlaceTakenError
 from pubqueue.faces.xmpp.stream import component
 from pubqueue.faces.xmpp.stream.component import (
     ENTERING,
+    SLICE,
     Component,
     RefusedByServerError,
 )
-from pubqueue.faces.xmpp.stream.slices import SLICE
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 ASKED = 10_000

@@ -8,7 +8,7 @@ from harness.servers.stub_server import parse as tree
 from harness.stanzas.schema import validate
 
 from pubqueue.faces.xmpp.render import disco
-from pubqueue.faces.xmpp.verbs import VERBS
+from pubqueue.faces.xmpp.requests import VERBS
 from pubqueue.model.entities import AccessModel, Affiliation
 from pubqueue.model.replies import Described
 from pubqueue.rules.access import OF_ROSTERS

@@ -1,6 +1,6 @@
 """How far the server is."""
 
-from pubqueue.faces.xmpp.stream.flow_probe import AHEAD, EVERY, FlowProbe
+from pubqueue.faces.xmpp.stream.to_many import AHEAD, EVERY, FlowProbe
 
 
 def test_a_server_that_sends_nothing_back_is_not_waited_for():

@@ -18,12 +18,12 @@ from structlog.testing import capture_logs
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.config.loading import load
-from pubqueue.config.xmpp_terms import place_of
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.xml import jids, text
-from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
+from pubqueue.faces.xmpp.xml import stanza
+from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES
 from pubqueue.model.entities import Jid
-from pubqueue.wiring.queue import queue
+from pubqueue.wiring.serving import queue
+from pubqueue.wiring.xmpp import place_of
 from pubqueue_xeps.wire.ns import PUBSUB
 
 IQ, MESSAGE = f"{{{ACCEPT}}}iq", f"{{{ACCEPT}}}message"
@@ -184,8 +184,8 @@ def test_what_is_kept_of_names_is_bounded(live):
         body = f"<pubsub xmlns='{PUBSUB}'><subscribe node='{long}' jid='{long}'/></pubsub>"
         runner.run(asked.ask("set", "bee@localhost/x", body, long))
         runner.run(asked.ask("get", "bee@localhost/x", f"<x xmlns='{long}'/>", long))
-    assert largest(text.attribute) < 5000
-    assert largest(jids._jid_of) < 5000
+    assert largest(stanza.attribute) < 5000
+    assert largest(stanza._jid_of) < 5000
 
 
 def largest(cached):

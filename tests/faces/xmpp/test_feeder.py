@@ -6,7 +6,7 @@ from xml.parsers import expat
 
 import pytest
 
-from pubqueue.faces.xmpp.stream.expat_feeder import CHUNK, ExpatFeeder, padding
+from pubqueue.faces.xmpp.stream.expat import CHUNK, ExpatFeeder, padding
 
 DOCUMENT = (
     "<?xml version='1.0'?><s xmlns:q='a'> <iq id=\"a>b'/&gt;'>>>\"><x a='\">&lt;/x>'>te&lt;xt&#10;]]</x>"

@@ -9,10 +9,10 @@ from harness.servers.stage import PAYLOAD, staged
 from pubqueue.engine import outbox, task
 from pubqueue.engine.facts import managing as crowd_facts
 from pubqueue.engine.facts import publishing
-from pubqueue.faces.flow.reads import AT_ONCE
-from pubqueue.faces.xmpp.stream import pace, slices
-from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES
-from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
+from pubqueue.faces.flow import AT_ONCE
+from pubqueue.faces.xmpp.stream import component, to_many
+from pubqueue.faces.xmpp.stream.component import HIGH_WATER_BYTES
+from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
 from pubqueue.model.limits import ACCOUNT, EVERYBODY
 from pubqueue.rules import audience
 
@@ -83,7 +83,7 @@ async def test_a_crowd_is_notified_page_by_page_as_the_server_reads(stage, monke
 async def test_a_publisher_faster_than_the_notices_is_asked_to_wait(stage, monkeypatch):
     monkeypatch.setattr(outbox, "MAX_BYTES", 3 * PAYLOAD)
     monkeypatch.setattr(
-        slices, "SLICE", 1 << 20
+        component, "SLICE", 1 << 20
     )  # turns of the loop are counted below, no time passes
     await an_audience(stage, count=100)
     stage.server.stop_reading()
@@ -198,7 +198,7 @@ async def test_an_account_that_reads_much_at_once_is_asked_to_wait_and_others_ar
     stage, monkeypatch
 ):
     """Pipelined reads of one account: what others ask comes behind a few of them at most."""
-    monkeypatch.setattr(slices, "SLICE", 1 << 20)  # all of it before anything is answered
+    monkeypatch.setattr(component, "SLICE", 1 << 20)  # all of it before anything is answered
     for number in range(4):
         assert await stage.ask(f"i{number}", stage_items(number)) == "result"
     questions = [stage.iq(f"q{n}", "<items node='news'/>", kind="get") for n in range(300)]
@@ -289,7 +289,7 @@ async def test_notices_are_written_as_far_as_the_echo_of_those_before_has_come_b
 
 
 async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
-    monkeypatch.setattr(pace, "PROBE_TIMEOUT", 0.01)
+    monkeypatch.setattr(to_many, "PROBE_TIMEOUT", 0.01)
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
-from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.faces.xmpp.xml.stanza import new_id
 
 FORKED = """
 import os, sys
-from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.faces.xmpp.xml.stanza import new_id
 new_id()
 if os.fork():
     os.wait()

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.to_many import MAX_HEAD_LENGTH
-from pubqueue.faces.xmpp.xml.ids import new_id
-from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
+from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, new_id
 from pubqueue.model.entities import ItemId
 from pubqueue.model.notices import Announce, Purged, Retracted
 from pubqueue.model.several_subscriptions import MAX_OF_JID

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pubqueue.engine.silent_workers import SilentWorkers
-from pubqueue.faces.xmpp.pings import Meaning, Pings, meaning
+from pubqueue.faces.xmpp.bounces import Meaning, Pings, meaning
 from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue.model.entities import Jid
 from pubqueue_xeps.wire import ns
@@ -151,7 +151,7 @@ def test_nothing_is_awaited_on_a_stream_that_is_lost(monkeypatch):
 
 
 def test_the_pings_that_wait_are_bounded(monkeypatch):
-    monkeypatch.setattr("pubqueue.faces.xmpp.pings.MAX_OPEN", 2)
+    monkeypatch.setattr("pubqueue.faces.xmpp.bounces.MAX_OPEN", 2)
     wire = Wire()
     for number in range(3):
         wire.pings.ping(Jid(f"bee@x/{number}"))

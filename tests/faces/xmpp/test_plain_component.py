@@ -2,7 +2,7 @@
 
 from slixmpp import ComponentXMPP
 
-from pubqueue.faces.xmpp.stream.plain_component import TRUSTS_NOBODY, PlainComponent
+from pubqueue.faces.xmpp.stream.component import TRUSTS_NOBODY, PlainComponent
 
 ARGUMENTS = ("queue.example.org", "secret")
 SERVER = ("127.0.0.1", 5347)

@@ -24,7 +24,7 @@ from harness.stanzas.leveled_words import (
 from harness.stanzas.schema import validate_own
 from harness.stanzas.wire import SERVICE
 
-from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces.flow import Intake
 
 EVE = "eve@localhost/x"
 DISCO = "http://jabber.org/protocol/disco#info"

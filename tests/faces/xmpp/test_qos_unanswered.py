@@ -5,8 +5,8 @@ import random
 import pytest
 from harness.batches.facts import ANN, BOB, NOW
 
-from pubqueue.faces.xmpp.qos_deliveries import unanswered
-from pubqueue.faces.xmpp.qos_deliveries.unanswered import Sent, UnansweredDeliveries
+from pubqueue.faces.xmpp.qos import deliveries
+from pubqueue.faces.xmpp.qos.deliveries import Sent, UnansweredDeliveries
 from pubqueue.model.entities import Level
 from pubqueue.rules.deliveries import Step
 
@@ -56,7 +56,7 @@ def test_a_holder_is_stalled_while_its_oldest_was_repeated(waiting):
 
 
 def test_it_is_bounded_and_keeps_nothing_of_those_that_are_answered(waiting, monkeypatch):
-    monkeypatch.setattr(unanswered, "MAX", 100)
+    monkeypatch.setattr(deliveries, "MAX", 100)
     every = [sent(seq, to=f"bot{seq % 7}@x/r", due=seq) for seq in range(200)]
     for one in every:
         waiting.add(one)

@@ -4,8 +4,9 @@ import pytest
 
 from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.parse.iq import Iq
+from pubqueue.faces.xmpp.requests import PUBLISH
 from pubqueue.faces.xmpp.stream import reader
-from pubqueue.faces.xmpp.stream.passed_over import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace
+from pubqueue.faces.xmpp.stream.expat import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace
 from pubqueue.faces.xmpp.stream.reader import (
     MAX_DECLARED,
     MAX_OF_A_LEVEL,
@@ -15,7 +16,6 @@ from pubqueue.faces.xmpp.stream.reader import (
     TOO_MUCH_DECLARED,
     StreamParser,
 )
-from pubqueue.faces.xmpp.verbs import PUBLISH
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, Principal
 from pubqueue_xeps.wire import ns

@@ -1,7 +1,7 @@
 """What is remembered of words is bounded in bytes, whoever chooses them."""
 
-from pubqueue.faces.xmpp.remembering import COPIES, ENTRY, Remembered, remembered
-from pubqueue.faces.xmpp.stream import start_tags
+from pubqueue.faces.xmpp.stream import single
+from pubqueue.faces.xmpp.stream.single import COPIES, ENTRY, Remembered, remembered
 
 
 def test_what_was_read_is_not_read_again():
@@ -33,10 +33,10 @@ def test_words_that_are_too_long_are_read_and_not_kept():
 
 
 def test_senders_of_the_longest_words_stay_within_their_bytes():
-    sender = start_tags.sender_of
+    sender = single.sender_of
     sender.forget()
     for number in range(8_000):
         jid = b"%08d" % number + b"a" * 400 + b"@x/1"
         assert sender(b" type='set' from='%b'" % jid, b"") is not None
-    assert 0 < sender.byte_count <= start_tags.SENDERS
+    assert 0 < sender.byte_count <= single.SENDERS
     sender.forget()

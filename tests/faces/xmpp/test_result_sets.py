@@ -1,7 +1,7 @@
 """Lists are cut where an answer would grow too large, at the end that is not wanted."""
 
-from pubqueue.faces.xmpp.xml.result_sets import cut
-from pubqueue.faces.xmpp.xml.size_limits import ROOM
+from pubqueue.faces.xmpp.xml.forms import cut
+from pubqueue.faces.xmpp.xml.stanza import ROOM
 from pubqueue.model.replies import Part
 
 NAMES = ["a", "b", "c"]

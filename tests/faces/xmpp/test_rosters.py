@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pubqueue.accounts.credentials import Principals
-from pubqueue.faces.xmpp.rosters import MAX_DOMAINS, MAX_OF_A_SERVER, MAX_OF_ONE, Rosters
+from pubqueue.faces.xmpp.signals import MAX_DOMAINS, MAX_OF_A_SERVER, MAX_OF_ONE, Rosters
 from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue.model.entities import Contact, Jid, Principal
 from pubqueue_xeps.wire import ns

@@ -13,13 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pubqueue.faces.xmpp.parse.iq import Iq
-from pubqueue.faces.xmpp.parse.publishing import answer_wanted
+from pubqueue.faces.xmpp.parse.queue import answer_wanted
 from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.requests import PUBLISH, RETRACT, VERBS, find
 from pubqueue.faces.xmpp.stream.reader import StreamParser
-from pubqueue.faces.xmpp.stream.single import Single
-from pubqueue.faces.xmpp.stream.single_payload import RENEWED_AFTER
-from pubqueue.faces.xmpp.stream.single_reader import SingleReader
-from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, VERBS, find
+from pubqueue.faces.xmpp.stream.single import RENEWED_AFTER, Single, SingleReader
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
 from pubqueue.model.entities import Principal
 from pubqueue.rules.publication import Publish

@@ -9,9 +9,9 @@ from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pubqueue.faces.xmpp.parse import carrying
-from pubqueue.faces.xmpp.qos import carried
-from pubqueue.faces.xmpp.qos.carried import MessageReader
+from pubqueue.faces.xmpp.parse.iq import Step, read
+from pubqueue.faces.xmpp.qos import receiver
+from pubqueue.faces.xmpp.qos.receiver import MessageReader
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
 from pubqueue.model.entities import Jid, Principal
@@ -46,11 +46,11 @@ def understood(stanza):
         sender, to, found = stanza.sender.jid, stanza.sender.to, stanza
     else:
         sender, to = Jid(stanza.top.get("from") or ""), stanza.top.get("to") or ""
-        found = carrying.read(stanza)
+        found = read(stanza)
     if isinstance(found, StanzaError):
         return sender, to, iq_facts, found
     names = found.step, found.iq_id, found.msg_id, found.message
-    if found.step is carrying.Step.DELIVER:
+    if found.step is Step.DELIVER:
         return sender, to, iq_facts, names
     return (
         sender,
@@ -65,7 +65,7 @@ def understood(stanza):
 def _the_same_ids(monkeypatch):
     """An item without an id gets the same one whichever way it is read."""
     new_ids = {}
-    monkeypatch.setattr(carried, "new_id", lambda: new_ids.setdefault("id", ids()()))
+    monkeypatch.setattr(receiver, "new_id", lambda: new_ids.setdefault("id", ids()()))
 
 
 USUAL = [
@@ -94,7 +94,7 @@ def test_a_message_as_servers_usually_send_it_is_read_at_once_and_means_the_same
     one, other = both_ways(text)
     assert isinstance(one, SingleMessage)
     assert understood(one) == understood(other)
-    if one.step is not carrying.Step.DELIVER:
+    if one.step is not Step.DELIVER:
         assert isinstance(understood(one)[-1][0], Publish)
 
 

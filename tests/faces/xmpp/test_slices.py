@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from harness.patience import TIMEOUT
 
-from pubqueue.faces.xmpp.stream import slices
-from pubqueue.faces.xmpp.stream.slices import SLICE, Slices
+from pubqueue.faces.xmpp.stream import component
+from pubqueue.faces.xmpp.stream.component import SLICE, Slices
 
 
 class Loop:
@@ -44,14 +44,14 @@ class Reader:
 
 @pytest.fixture
 def slow():
-    return Reader(slices.TURN * 2)
+    return Reader(component.TURN * 2)
 
 
 def test_a_slice_that_took_long_is_followed_by_as_long_a_rest(slow):
     slow.slices.take(b"x" * SLICE * 3)
     assert slow.pieces == [b"x" * SLICE]
     ((rest, read_on),) = slow.loop.planned
-    assert rest == pytest.approx(slices.TURN * 2)
+    assert rest == pytest.approx(component.TURN * 2)
     read_on()
     assert slow.pieces == [b"x" * SLICE] * 2
     assert len(slow.loop.planned) == 2
@@ -62,7 +62,7 @@ def test_a_slice_that_took_long_is_followed_by_as_long_a_rest(slow):
 
 
 def test_what_is_read_fast_is_read_at_once():
-    fast = Reader(slices.TURN / 1000)
+    fast = Reader(component.TURN / 1000)
     fast.slices.take(b"x" * SLICE * 9)
     assert len(fast.pieces) == 9
     assert not fast.loop.planned
@@ -120,7 +120,7 @@ def test_what_is_not_read_at_the_end_of_a_stream_is_taken_out_and_not_read_later
 
 
 async def test_others_have_turns_meanwhile(monkeypatch):
-    monkeypatch.setattr(slices, "TURN", 0)
+    monkeypatch.setattr(component, "TURN", 0)
     order, done = [], asyncio.Event()
 
     def read(data):

@@ -20,8 +20,8 @@ from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.facts.context import Payloads, Terms
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.stream import slices
-from pubqueue.faces.xmpp.terms import ServerPlace
+from pubqueue.faces.xmpp.settings import ServerPlace
+from pubqueue.faces.xmpp.stream import component
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.rules.access import CreationPolicy
@@ -94,7 +94,7 @@ class Service:
 
 @pytest.fixture
 async def service(steps, tmp_path, monkeypatch):
-    monkeypatch.setattr(slices, "TURN", 3600)  # counted, not timed: a piece is read in one turn
+    monkeypatch.setattr(component, "TURN", 3600)  # counted, not timed: a piece is read in one turn
     async with AsyncExitStack() as stack:
         store = SqliteStore(tmp_path / "queue.db")
         await store.open()

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.xmpp.xml.payload import tree
-from pubqueue.faces.xmpp.xml.payload_text import (
+from pubqueue.faces.xmpp.xml.payload import (
     UnfitPayloadError,
     from_json,
     from_text,
     from_xml,
     to_text,
+    tree,
 )
 
 JSON = "urn:xmpp:json:0"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from harness.patience import TIMEOUT
 from harness.servers.stub_server import STREAMS, Frames, parse
 
-from pubqueue.faces.xmpp.stream.expat_feeder import padding
+from pubqueue.faces.xmpp.stream.expat import padding
 
 if TYPE_CHECKING:
     from collections.abc import Callable

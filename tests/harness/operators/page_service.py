@@ -16,7 +16,7 @@ from pubqueue.faces.listener import Place
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.monitor.page.logins import Logins
 from pubqueue.monitor.server import Monitor
-from pubqueue.wiring.queue import queue
+from pubqueue.wiring.serving import queue
 
 SERVICE = Principal(Jid("queue.example"), admin=True)
 

@@ -24,7 +24,7 @@ from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.facts import managing as crowd_facts
 from pubqueue.engine.facts import publishing, transactions
 from pubqueue.engine.sending import Sender
-from pubqueue.faces.stomp.wire import Wire
+from pubqueue.faces.stomp.client import Wire
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.model.notices import Deliver
 from pubqueue.rules import audience
@@ -178,7 +178,7 @@ def _watch_http(doom: Doom) -> None:
 
 def _watch_grpc(doom: Doom) -> None:
     """As with HTTP: a call is over when its answer has been handed to the connection."""
-    from pubqueue.faces.grpc.entry.answering import Answering  # noqa: PLC0415
+    from pubqueue.faces.grpc.server import Answering  # noqa: PLC0415
 
     original = Answering.unary
 

@@ -56,7 +56,7 @@ def _serve(config: Path, out: Connection, log: Path, calendar: Path, words: sock
     from harness.batches.leaping import LeapingLoop, at_work, noted  # noqa: PLC0415 - likewise
 
     from pubqueue.cli import main  # noqa: PLC0415 - likewise
-    from pubqueue.faces.xmpp.stream.outgoing import Outgoing  # noqa: PLC0415 - likewise
+    from pubqueue.faces.xmpp.stream.component import Outgoing  # noqa: PLC0415 - likewise
     from pubqueue.stores.postgres.connection import ServerClock  # noqa: PLC0415 - likewise
 
     # the calendar of a scenario is that of the database too, whose own clock does not stand still

@@ -10,7 +10,7 @@ from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.facts.context import Terms
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.terms import ServerPlace
+from pubqueue.faces.xmpp.settings import ServerPlace
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore

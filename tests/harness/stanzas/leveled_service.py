@@ -19,7 +19,7 @@ from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.facts.context import Payloads, Terms
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp import terms as xmpp_terms
+from pubqueue.faces.xmpp import settings as xmpp_terms
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.rules.access import CreationPolicy
@@ -134,7 +134,7 @@ async def leveled(folder: Path, repeating: Repeating | None, **more: Any) -> Asy
     principals = Principals(admins=[Jid("boss@localhost")], home="localhost")
     face = XmppFace(
         *(broker, xmpp_terms.ServerPlace(SERVICE, "", ("127.0.0.1", 1)), principals),
-        xmpp_terms.Terms(repeating=repeating),
+        xmpp_terms.XmppTerms(repeating=repeating),
     )
     filters = asyncio.create_task(face.component.run_filters())
     wire = Wire()

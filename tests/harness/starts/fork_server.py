@@ -26,8 +26,8 @@ LIBRARIES += [
     for name in ("bind", "mechanisms", "preapproval", "rosterver", "session", "starttls")
 ]
 OURS: Final = [
-    "pubqueue.config.rest.terms",
-    "pubqueue.config.stomp_terms",
+    "pubqueue.wiring.rest",
+    "pubqueue.wiring.stomp",
     "pubqueue.faces.rest.door",
     "pubqueue.faces.rest.face",
     "pubqueue.faces.stomp.face",

@@ -3,7 +3,7 @@
 import pytest
 
 from pubqueue import BlockingPublisher
-from pubqueue.config.environment import variables
+from pubqueue.config.loading import variables
 from pubqueue.config.settings import Settings
 from pubqueue_xeps import connection as old
 from pubqueue_xeps.client import connection as module

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from pubqueue.cli.management.report import bad, good, look
-from pubqueue.config.grpc.places import grpc_places, json_addresses
+from pubqueue.config.grpc import grpc_places, json_addresses
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of

@@ -9,7 +9,7 @@ import click
 from pubqueue import logs
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
-from pubqueue.config.http import http_tls
+from pubqueue.config.checks import http_tls
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.engine.ports import StoreError

@@ -1,47 +1,158 @@
-"""A call: the account that makes it, and its actions on the queues."""
+"""A call of gRPC, and what streams of it keep open: their messages and the rows of services."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from grpc import StatusCode
 from msgspec import Struct
 
 from pubqueue.engine.table import MAX_NAMED
-from pubqueue.faces.grpc.pubsub.open_streams import Origin
-from pubqueue.faces.grpc.wire import names
-from pubqueue.faces.grpc.wire.statuses import (
+from pubqueue.faces.grpc import wire
+from pubqueue.faces.grpc.statuses import (
     CODES,
     NOT_AUTHORIZED,
+    UNKNOWN_CALLER,
     CallError,
     invalid,
     not_found,
     problem_of,
+    unimplemented,
 )
 from pubqueue.model.decision import Refused, Taken
+from pubqueue.model.entities import NodeName
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodes import Create
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from asyncio import TimerHandle
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from pubqueue.accounts.accounts import Proven
     from pubqueue.engine.table import Request
-    from pubqueue.faces.grpc.pubsub.open_streams import OpenStream
-    from pubqueue.faces.grpc.pubsub.outstanding import Outstanding
-    from pubqueue.faces.grpc.terms import Terms
-    from pubqueue.faces.grpc.wire.names import ResourceKind
+    from pubqueue.faces.grpc.settings import GrpcTerms
+    from pubqueue.faces.grpc.wire import ResourceKind
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, Principal
+    from pubqueue.model.entities import Item, ItemId, Jid, Millis, Principal
     from pubqueue.rules.take import Take
+
+
+# The open streams: how many each account has, and their list for operators (`app.watch.clients`).
+
+DISMISSED: Final = CallError(StatusCode.UNAVAILABLE, "An administrator has ended this stream.")
+"""The end of a stream that an administrator ends: clients open another one, unless their user was removed."""
+
+
+class Origin(Struct, frozen=True):
+    """The origin of a call: its client as gRPC names it, whether it has TLS, and its credentials."""
+
+    peer: str = ""
+    is_private: bool = False
+    proven: Proven | None = None
+
+
+class OpenStream:
+    """A stream of the client at `peer`. All its items are locked to its address."""
+
+    def __init__(self, by: Principal, origin: Origin, peer: str) -> None:
+        self.by, self.proven = by, origin.proven
+        self.address: str = by.jid
+        self.peer, self.is_private = peer, origin.is_private
+        self.node = NodeName("")
+        """The queue that it takes from, as soon as its client has named it."""
+        self.credit: Credit | None = None
+        self.problem: CallError | None = None
+        """How it has to end."""
+        self.changed = asyncio.Event()
+        """Set when it has something to do."""
+        self._begun = time.monotonic()
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was opened."""
+        return time.monotonic() - self._begun
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """The queues that it takes from."""
+        return (self.node,) if self.node else ()
+
+    def holding(self) -> tuple[int, int]:
+        """Return how many subscriptions it has, and how many items it holds."""
+        return len(self.nodes), len(self.credit.tokens) if self.credit else 0
+
+    def dismiss(self) -> None:
+        """End it; its items are released."""
+        self.end(DISMISSED)
+
+    def end(self, problem: CallError) -> None:
+        """Have it end."""
+        self.problem = problem
+        self.changed.set()
+
+
+class OpenStreams:
+    """Those of a face, which is a word of the program."""
+
+    def __init__(self, face: str) -> None:
+        self.face = face
+        """The word of the face."""
+        self._streams: dict[str, OpenStream] = {}
+        self._counts: Counter[Jid] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._streams)
+
+    def clients(self) -> Iterable[OpenStream]:
+        """Return all of them."""
+        return tuple(self._streams.values())
+
+    def check(self, account: Jid, terms: GrpcTerms) -> None:
+        """Check that the account may open another one.
+
+        Raises:
+            CallError: there are too many, of all accounts or of this one.
+
+        """
+        if len(self) >= terms.streams or self._counts[account] >= terms.streams_per_account:
+            raise CallError(
+                StatusCode.RESOURCE_EXHAUSTED,
+                f"There may be {terms.streams} streams, and {terms.streams_per_account} of one account.",
+            )
+
+    def enter(self, stream: OpenStream) -> None:
+        """Count a stream."""
+        self._streams[stream.address] = stream
+        self._counts[stream.by.account] += 1
+
+    def leave(self, stream: OpenStream) -> None:
+        """Count a stream no more."""
+        account = stream.by.account
+        del self._streams[stream.address]
+        self._counts[account] -= 1
+        if not self._counts[account]:
+            del self._counts[account]
+
+    def end_unknown(self, holds: Callable[[Proven | None], bool]) -> None:
+        """End the streams of users that were removed, or have another password."""
+        for stream in self.clients():
+            if not holds(stream.proven):
+                stream.end(UNKNOWN_CALLER)
+
+
+# A call: the account that makes it, and its actions on the queues.
 
 
 class Backend(Protocol):
     """The interface of the face for calls."""
 
-    terms: Terms
+    terms: GrpcTerms
     outstanding: Outstanding
     service: Principal
     """The service itself."""
@@ -115,10 +226,10 @@ class Call:
         if not name:
             raise invalid(f"{field} is required")
         try:
-            node = names.node_of(name, kind)
-        except names.BadNameError as problem:
+            node = wire.node_of(name, kind)
+        except wire.BadNameError as problem:
             raise invalid(str(problem)) from None
-        if self.may_use(names.project_of(name)):
+        if self.may_use(wire.project_of(name)):
             return node
         if creates:
             raise CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
@@ -126,7 +237,7 @@ class Call:
 
     def may_use(self, project: str) -> bool:
         """Return whether the project exists for the account."""
-        if project == names.BRIDGE and not self.backend.terms.bridge:
+        if project == wire.BRIDGE and not self.backend.terms.bridge:
             return False
         return self._projects is None or project in self._projects
 
@@ -193,3 +304,125 @@ class Call:
         for first in range(0, len(locks), MAX_NAMED):
             some = tuple(locks[first : first + MAX_NAMED])
             self.backend.submit(self.by, SettleEach(template, some))
+
+
+# Messages that streams have delivered and not got back yet: the locks of this process's streams, by their tokens.
+#
+# A lock ends by an acknowledgement or a nack, over the stream or by any other call, or at its deadline. Then its stream has room
+# again. One that is settled at another instance counts until its deadline.
+
+GRACE: Final = 0.05
+"""Seconds after a deadline until the lock counts as ended."""
+
+
+class Credit:
+    """How many messages and bytes a stream may have outstanding; None: any number. `on_room` is called when there is room again."""
+
+    def __init__(self, messages: int | None, size: int | None, on_room: Callable[[], None]) -> None:
+        self.messages, self.bytes, self._on_room = messages, size, on_room
+        self._size = 0
+        self.tokens: set[int] = set()
+        """The locks that are outstanding."""
+
+    def room(self, most: int) -> int:
+        """Return how many more messages may be delivered, up to `most`."""
+        if self.bytes is not None and self._size >= self.bytes:
+            return 0
+        return (
+            most if self.messages is None else max(0, min(most, self.messages - len(self.tokens)))
+        )
+
+    @property
+    def byte_room(self) -> int | None:
+        """How many more bytes may be delivered; the last message may exceed it."""
+        return None if self.bytes is None else max(0, self.bytes - self._size)
+
+    def use(self, token: int, size: int) -> None:
+        """Count a message."""
+        self.tokens.add(token)
+        self._size += size
+
+    def free(self, token: int, size: int) -> None:
+        """Count a message no more."""
+        self.tokens.discard(token)
+        self._size -= size
+        self._on_room()
+
+
+class _Lock(Struct):
+    name: LockName
+    credit: Credit
+    size: int
+    timer: TimerHandle
+
+
+class Outstanding:
+    """The locks of all streams of a process. `now` is the time by which deadlines are set."""
+
+    def __init__(self, now: Callable[[], Millis]) -> None:
+        self._now = now
+        self._locks: dict[int, _Lock] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._locks)
+
+    def add(self, item: Item, credit: Credit) -> None:
+        """Note an item that a stream delivers."""
+        assert item.deadline is not None
+        credit.use(item.token, item.size)
+        name, ends = LockName(item.id, item.token, item.holder), item.deadline
+        self._locks[item.token] = _Lock(name, credit, item.size, self._at(ends, item.token))
+
+    def settled(self, token: int) -> None:
+        """Note that a lock has ended."""
+        lock = self._locks.pop(token, None)
+        if lock is not None:
+            lock.timer.cancel()
+            lock.credit.free(token, lock.size)
+
+    def extended(self, token: int, deadline: Millis) -> None:
+        """Note that a lock ends at another time."""
+        lock = self._locks.get(token)
+        if lock is not None:
+            lock.timer.cancel()
+            lock.timer = self._at(deadline, token)
+
+    def names(self, credit: Credit) -> list[LockName]:
+        """Return the locks of a stream."""
+        return [self._locks[token].name for token in credit.tokens]
+
+    def leave(self, credit: Credit) -> None:
+        """Forget a stream that has ended; its locks stay until their deadlines."""
+        for token in credit.tokens:
+            self._locks.pop(token).timer.cancel()
+        credit.tokens.clear()
+
+    def _at(self, deadline: Millis, token: int) -> TimerHandle:
+        span = max(0.0, (deadline - self._now()) / 1000) + GRACE
+        return asyncio.get_running_loop().call_later(span, self.settled, token)
+
+
+# The services of a binding, each with a row for every rpc.
+
+if TYPE_CHECKING:
+    Unary = Callable[[Call, Any], Awaitable[Any]]
+    Streaming = Callable[[Call, AsyncIterator[Any]], AsyncIterator[Any]]
+
+
+class Service(Struct, frozen=True):
+    """The rpcs of a service, by their names; those in `waits` may wait for a message."""
+
+    name: str
+    unary: Mapping[str, Unary]
+    streaming: Mapping[str, Streaming] = {}
+    waits: frozenset[str] = frozenset()
+
+
+def refused(what: str) -> Unary:
+    """Return the row of an rpc that is not supported."""
+
+    async def refuse(_call: Call, _request: Any) -> None:  # noqa: ANN401  # as the other rows
+        raise unimplemented(what)
+
+    return refuse

@@ -17,17 +17,21 @@ import structlog
 
 from pubqueue.engine.connections import GrpcCalls
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces.flow import Intake
 from pubqueue.faces.grpc import tech, v1
-from pubqueue.faces.grpc.calls import Call
-from pubqueue.faces.grpc.entry.answering import Answering
-from pubqueue.faces.grpc.entry.server import OPTIONS, Health, Rpcs, handlers, reflect
-from pubqueue.faces.grpc.entry.until_stop import UntilStop
-from pubqueue.faces.grpc.entry.who import RESOURCE, WORD, Who, credentials_of, peer_of
-from pubqueue.faces.grpc.pubsub.open_streams import OpenStream, OpenStreams, Origin
-from pubqueue.faces.grpc.pubsub.outstanding import Outstanding
-from pubqueue.faces.grpc.push.pushers import Pushers
-from pubqueue.faces.grpc.wire.statuses import STOPPING
+from pubqueue.faces.grpc.callers import RESOURCE, WORD, Who, credentials_of, peer_of
+from pubqueue.faces.grpc.calls import Call, OpenStream, OpenStreams, Origin, Outstanding
+from pubqueue.faces.grpc.push import Pushers
+from pubqueue.faces.grpc.server import (
+    OPTIONS,
+    Answering,
+    Health,
+    Rpcs,
+    UntilStop,
+    handlers,
+    reflect,
+)
+from pubqueue.faces.grpc.statuses import STOPPING
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
@@ -41,9 +45,9 @@ if TYPE_CHECKING:
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.table import Request
-    from pubqueue.faces.grpc.entry.tls import GrpcTls
-    from pubqueue.faces.grpc.terms import Terms
-    from pubqueue.faces.listener.places import Place
+    from pubqueue.faces.grpc.callers import GrpcTls
+    from pubqueue.faces.grpc.settings import GrpcTerms
+    from pubqueue.faces.listener.tls import Place
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Millis, Principal
     from pubqueue.model.notices import Notice, ToEach
@@ -88,7 +92,7 @@ class GrpcFace:
         broker: Broker,
         accounts: Accounts,
         places: Sequence[Place],
-        terms: Terms,
+        terms: GrpcTerms,
         *,
         tls: GrpcTls | None = None,
         json: Iterable[str] = (),

@@ -1,31 +1,44 @@
-"""Accepts HTTP connections within limits, bounds the time of requests, and passes them to independent parts.
-
-aiohttp limits neither the number of connections nor the time for the head, the body or the answer of a request. The listener
-limits connections and unread data; this module limits the time to receive a request and to answer it.
-"""
+"""Accepts HTTP connections within limits, and passes requests with bodies and credentials to the parts of the service."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import logging
 import time
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
 
-from aiohttp import web, web_response, web_urldispatcher
+import structlog
+from aiohttp import HttpVersion11, web, web_response, web_urldispatcher
+from aiohttp.http_exceptions import HttpProcessingError
 
+from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import Reason
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.http import bodies
-from pubqueue.faces.http.malformed import logger
+from pubqueue.faces.flow import fault
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+    from urllib.parse import SplitResult
 
     from pubqueue.faces.listener import Place
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+    Networks = Iterable[IPv4Network | IPv6Network]
+
+
+# Accepts HTTP connections within limits, bounds the time of requests, and passes them to independent parts.
+#
+# aiohttp limits neither the number of connections nor the time for the head, the body or the answer of a request. The listener
+# limits connections and unread data; this module limits the time to receive a request and to answer it.
 
 BOUNDS: Final = Bounds(connections=1_000, per_peer=100, login=0, unread=60.0)
 """Connections in total and from one address, and the seconds in which a client has to read an answer."""
@@ -57,7 +70,7 @@ web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to 
 
 
 async def _expect(request: web.Request) -> None:
-    if not await bodies.meets_expectation(request):
+    if not await meets_expectation(request):
         raise web.HTTPExpectationFailed(text="The expectation is not known.\n")
 
 
@@ -180,3 +193,184 @@ class HttpHost:
         finally:
             unread = self.listener.bounds.unread
             connection.expect(unread + self._idle, Reason.REQUEST)
+
+
+# Reads the bodies of requests, within limits of size and time.
+
+
+class BodyError(Exception):
+    """The body is not accepted. The connection ends after an answer with this `status`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"{status}")
+        self.status = status
+
+
+async def read(request: web.Request, limit: int, seconds: float) -> bytes:
+    """Return the body.
+
+    Raises:
+        BodyError: it is too large (413), takes too long (408), or cannot be decoded (400).
+
+    """
+    if request.content_length is not None and request.content_length > limit:
+        raise BodyError(413)
+    if not request.can_read_body:
+        return b""
+    try:
+        if request.content.is_eof():  # it has come with the head, as small ones do
+            return _within(request.content.read_nowait(), limit)
+        async with asyncio.timeout(seconds):
+            return await _read_on(request, limit)
+    except TimeoutError:
+        raise BodyError(408) from None
+    except (HttpProcessingError, web.RequestPayloadError, ValueError, LookupError):
+        raise BodyError(400) from None
+
+
+async def _read_on(request: web.Request, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := await request.content.readany():
+        size += len(part)
+        if size > limit:
+            raise BodyError(413)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _within(body: bytes, limit: int) -> bytes:
+    if len(body) > limit:
+        raise BodyError(413)
+    return body
+
+
+async def meets_expectation(request: web.Request) -> bool:
+    """Send `100 Continue` if the client waits for that before it sends the body; return False if it expects something else (RFC 9110 10.1.1)."""
+    if request.version < HttpVersion11:
+        return True  # 1.0 has no expectations
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        return False
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0  # no part of the answer has been sent
+    return True
+
+
+# Credentials of a request: Basic (RFC 7617, in UTF-8) or Bearer (RFC 6750).
+
+CHALLENGES: Final = ('Basic realm="pubqueue", charset="UTF-8"', 'Bearer realm="pubqueue"')
+"""The values of `WWW-Authenticate` in a 401 answer, one field for each."""
+
+
+def credentials_of(fields: Sequence[str]) -> Plain | Bearer | None:
+    """Return the credentials of a request, or None unless it has exactly one `Authorization` field and that is valid."""
+    if len(fields) != 1:
+        return None
+    scheme, _, value = fields[0].strip().partition(" ")
+    value = value.strip()
+    match scheme.lower():
+        case "bearer" if value:
+            return Bearer(value)
+        case "basic":
+            return _basic(value)
+        case _:
+            return None
+
+
+def _basic(value: str) -> Plain | None:
+    try:
+        text = base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+    name, colon, password = text.partition(":")
+    return Plain(name, password) if colon else None
+
+
+# Replaces aiohttp's log lines about malformed requests, which contain a traceback and the bytes of the request, secrets included.
+
+log = structlog.get_logger(__name__)
+
+LINES: Final = 10
+"""Log lines per minute about malformed requests; the next line has the number of those that were dropped."""
+
+MINUTE: Final = 60.0
+
+
+class Malformed(logging.Filter):
+    """Replaces each line by one without bytes. `clock` returns seconds and is monotonic."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._begun, self._lines, self._passed_over = clock(), 0, 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Log our own event, and drop the line. A client that has disconnected is not logged."""
+        problem = record.exc_info[1] if record.exc_info else None
+        if isinstance(problem, HttpProcessingError):
+            self._malformed(type(problem).__name__)
+        elif isinstance(problem, Exception) and not isinstance(problem, ConnectionResetError):
+            log.error("request.failed", face="http", **fault(problem))
+        return False
+
+    def _malformed(self, why: str) -> None:
+        now = self._clock()
+        if now - self._begun >= MINUTE:
+            self._begun, self._lines = now, 0
+        if self._lines >= LINES:
+            self._passed_over += 1
+            return
+        self._lines += 1
+        log.info("request.malformed", why=why, passed_over=self._passed_over)
+        self._passed_over = 0
+
+
+def logger() -> logging.Logger:
+    """Return the logger for a host."""
+    made = logging.getLogger(f"{__name__}.server")
+    if not made.filters:
+        made.addFilter(Malformed())
+    return made
+
+
+# Finds the client of a connection: loopback addresses and proxies may report it.
+
+
+@lru_cache(maxsize=4096)
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address in the text, or None if it is not one."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def is_trusted(peer: str, proxies: Networks, *, loopback: bool = True) -> bool:
+    """Return whether the address belongs to a proxy or, with `loopback`, to this host."""
+    address = address_of(peer)
+    if address is None:
+        return False
+    return (loopback and address.is_loopback) or any(address in network for network in proxies)
+
+
+def client_of(peer: str, headers: Mapping[str, str], proxies: Networks) -> str:
+    """Return the address of the client. If a proxy is the peer, this is the last one of `X-Forwarded-For`, which the proxy has added."""
+    if not is_trusted(peer, proxies, loopback=False):
+        return peer
+    claimed = headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    return peer if address_of(claimed) is None else claimed
+
+
+# URLs that clients send.
+
+
+def split(url: str) -> SplitResult | None:
+    """Return the parts of a URL; None if it cannot be read, because its host or port is invalid."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises ValueError too
+    except ValueError:
+        return None
+    return parts

@@ -3,11 +3,9 @@
 `Listener` accepts connections; the face makes a protocol for each `ClientConnection`.
 """
 
-from pubqueue.faces.listener.bounds import Bounds
-from pubqueue.faces.listener.connection import ClientConnection
+from pubqueue.faces.listener.connection import Bounds, ClientConnection
 from pubqueue.faces.listener.listener import CannotListenError, Listener
-from pubqueue.faces.listener.places import Place, places
-from pubqueue.faces.listener.tls import Tls, TlsError, TlsFiles
+from pubqueue.faces.listener.tls import Place, Tls, TlsError, TlsFiles, places
 
 __all__ = [
     "Bounds",

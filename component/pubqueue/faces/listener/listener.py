@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import resource
 import socket
 import time
 from contextlib import suppress
@@ -15,17 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from pubqueue.engine.connections import Connections, Reason
-from pubqueue.faces.listener import descriptors
-from pubqueue.faces.listener.admission import Admission
-from pubqueue.faces.listener.bounds import Bounds
-from pubqueue.faces.listener.connection import ClientConnection
-from pubqueue.faces.listener.places import listen, set_options
+from pubqueue.faces.listener.connection import Admission, Bounds, ClientConnection
+from pubqueue.faces.listener.tls import listen, set_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.faces.listener.places import Place
-    from pubqueue.faces.listener.tls import Tls
+    from pubqueue.faces.listener.tls import Place, Tls
+
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +68,7 @@ class Listener:
         self._admission: Admission[ClientConnection] = Admission(self.counts, bounds, clock)
         self._sockets: dict[socket.socket, Place] = {}
         self._beginning: set[asyncio.Task[None]] = set()
-        self._spare: descriptors.Spare | None = None
+        self._spare: Spare | None = None
         self._looking: asyncio.TimerHandle | None = None
         self._reminded = 0.0
 
@@ -104,7 +103,7 @@ class Listener:
             CannotListenError: a place is taken, or not on this machine. Then no place is open.
 
         """
-        descriptors.provide(self._admission.bounds.connections)
+        provide(self._admission.bounds.connections)
         for place in places:
             try:
                 made = await listen(place)
@@ -115,7 +114,7 @@ class Listener:
                     f"{self.counts.face}: {place.shown} cannot be listened on ({why})"
                 ) from None
             self._sockets |= dict.fromkeys(made, place)
-        self._spare = descriptors.Spare()
+        self._spare = Spare()
         for one in self._sockets:
             self._accept_from(one)
         self._reminded = self._clock()
@@ -219,7 +218,7 @@ class Listener:
 
     def _take(self, client: socket.socket, peer: str, place: Place) -> None:
         """Serve an accepted client, or refuse it."""
-        few = descriptors.are_few(client.fileno())
+        few = are_few(client.fileno())
         reason = Reason.DESCRIPTORS if few else self._admission.refusal(peer)
         if reason is not None:
             self._admission.ended(reason, peer=peer)
@@ -305,3 +304,72 @@ def _refuse(client: socket.socket, words: bytes) -> None:
             client.shutdown(socket.SHUT_WR)
             client.recv(AT_ONCE * 1024)  # with unread data, closing would discard the bytes sent
     client.close()
+
+
+# The file descriptors of the process: raises their limit at the start, and keeps the last ones from clients.
+#
+# The store and the stream to the server need descriptors too. When none are left, the listener still accepts: otherwise clients would wait
+# in the kernel's queue without an answer.
+
+RESERVE: Final = 64
+"""Descriptors that are not given to clients."""
+
+
+def provide(connections: int) -> None:
+    """Raise the descriptor limit for this many more connections, as far as allowed; log if it stays too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + 2 * RESERVE
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if resource.RLIM_INFINITY != soft < needed:
+        log.warning("descriptors.few", limit=soft, needed=needed)
+
+
+def are_few(descriptor: int) -> bool:
+    """Return whether few descriptors are left, given the newest one; the system assigns the lowest free number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft != resource.RLIM_INFINITY and descriptor >= soft - RESERVE
+
+
+class Spare:
+    """A spare descriptor, which is freed when there is no other, to accept a client and close its connection."""
+
+    def __init__(self) -> None:
+        self._kept: int | None = None
+        self.renew()
+
+    def renew(self) -> None:
+        """Reserve a descriptor again, if one is free."""
+        if self._kept is None:
+            try:
+                self._kept = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                self._kept = None
+
+    def turn_away(self, listening: socket.socket) -> bool:
+        """Accept a client and close its connection; return whether there was one.
+
+        Raises:
+            OSError: no descriptor is free even then.
+
+        """
+        self.renew()
+        if self._kept is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        self.close()
+        try:
+            client, _ = listening.accept()
+        except BlockingIOError:
+            return False
+        else:
+            client.close()
+            return True
+        finally:
+            self.renew()
+
+    def close(self) -> None:
+        """Free the descriptor."""
+        if self._kept is not None:
+            os.close(self._kept)
+            self._kept = None

@@ -1,25 +1,25 @@
-"""TLS of a listener: certificate, key and client authority from PEM files, which can be reloaded while the listener runs.
-
-Open connections keep their certificate; new ones get the one that was read last.
-"""
+"""TLS of a listener, its certificates, and the addresses it listens on."""
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from msgspec import Struct
 
-from pubqueue.faces.listener.certificate import read_certificate
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from pubqueue.faces.listener.certificate import Certificate
+
+# TLS of a listener: certificate, key and client authority from PEM files, which can be reloaded while the listener runs.
+#
+# Open connections keep their certificate; new ones get the one that was read last.
 
 log = structlog.get_logger(__name__)
 
@@ -168,3 +168,204 @@ def _date_fault(certificate: Certificate, now: float) -> str:
 
 def _date(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# Reads the subject and the dates of a certificate.
+#
+# Python's `ssl` reads only certificates from a handshake. So a handshake takes place in memory, with a client that trusts only this
+# certificate and ignores the time. It also proves that the key belongs to it and that a server can use them.
+
+_NO_CHECK_TIME: Final = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which `ssl` has no name."""
+
+_ROUNDS: Final = 4
+"""Maximum rounds of the handshake; TLS 1.3 needs two from each side."""
+
+_NAMES: Final = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+"""Attribute types and their names in the text of a subject (RFC 4514, section 3)."""
+
+
+class Certificate(Struct, frozen=True):
+    """The subject as text (RFC 4514), and the times from which and until which it is valid, in seconds since 1970."""
+
+    subject: str
+    begins: float
+    ends: float
+
+
+def read_certificate(certificate: str, key: str) -> Certificate:
+    """Return the subject and the dates of the first certificate of a PEM file.
+
+    Raises:
+        ssl.SSLError, OSError: certificate and key cannot be used.
+
+    """
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key, password="")
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False  # the handshake has no host name
+    client.load_verify_locations(cafile=certificate)
+    client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    client.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
+    found = _shake_hands(client, server)
+    return Certificate(
+        subject_of(found),
+        ssl.cert_time_to_seconds(str(found["notBefore"])),
+        ssl.cert_time_to_seconds(str(found["notAfter"])),
+    )
+
+
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> Mapping[str, Any]:
+    """Return the server's certificate, as the client received it."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = (
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    for _ in range(_ROUNDS):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    return ends[0].getpeercert() or {}
+
+
+def subject_of(certificate: Mapping[str, Any]) -> str:
+    """Return the subject of a certificate as `getpeercert` gives it, as text: `CN=etl,O=example` (RFC 4514)."""
+    parts = certificate.get("subject", ())
+    return ",".join(
+        "+".join(f"{_NAMES.get(name, name)}={_escaped(value)}" for name, value in part)
+        for part in reversed(parts)
+    )
+
+
+def _escaped(value: str) -> str:
+    """Return the value, escaped by RFC 4514, section 2.4."""
+    text = "".join(f"\\{one}" if one in '"+,;<>\\' else one for one in value).replace("\0", "\\00")
+    if text.startswith((" ", "#")):
+        text = f"\\{text}"
+    return f"{text[:-1]}\\ " if text.endswith(" ") and len(text) > 1 else text
+
+
+# The configured addresses to listen on, and their sockets.
+
+BACKLOG: Final = 1024
+"""Connections that the kernel queues before they are accepted."""
+
+MAX_PORT: Final = 65_535
+
+
+class Place(Struct, frozen=True):
+    """An address to listen on; with `tls`, each connection begins with a TLS handshake."""
+
+    host: str
+    """An address, a name, or "" for all addresses of the machine."""
+    port: int
+    """The port; 0: the system chooses one."""
+    tls: Tls | None = None
+
+    @property
+    def shown(self) -> str:
+        """The address as host:port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def is_port(text: str) -> bool:
+    """Return whether the text is the number of a port, or 0."""
+    return (
+        text.isascii()
+        and text.isdigit()
+        and len(text) <= len(str(MAX_PORT))
+        and int(text) <= MAX_PORT
+    )
+
+
+def places(text: str, tls: Tls | None = None) -> tuple[Place, ...]:
+    """Return the addresses of a setting: host:port, or a port of the loopback interface; several with commas between them.
+
+    Raises:
+        ValueError: it is something else; the message names the expected form.
+
+    """
+    return tuple([_place(part.strip(), tls) for part in text.split(",") if part.strip()])
+
+
+def _place(text: str, tls: Tls | None) -> Place:
+    host, colon, port = text.rpartition(":")
+    if not is_port(port):
+        raise ValueError(f"must be host:port or a port, not {text!r}")
+    if not colon:
+        return Place("127.0.0.1", int(port), tls)
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError(f"must have an IPv6 address in brackets, not {text!r}")
+    bare = host.strip("[]")
+    return Place("" if bare == "*" else bare or "127.0.0.1", int(port), tls)
+
+
+async def listen(place: Place) -> list[socket.socket]:
+    """Return sockets that listen on the place: one for each address of its name.
+
+    Raises:
+        OSError: the address cannot be used; no socket stays open.
+
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(
+        place.host or None, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    port = place.port
+    made: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            made.append(_listening(family, (address[0], port, *address[2:])))
+            port = port or made[0].getsockname()[1]  # one port for all addresses of the name
+    except OSError:
+        for one in made:
+            one.close()
+        raise
+    return made
+
+
+def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.setblocking(False)  # noqa: FBT003  # the socket's own
+        made.bind(address)
+        made.listen(BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+KEEP_ALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPIDLE", 0), 60),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPINTVL", 0), 15),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPCNT", 0), 4),
+    (socket.IPPROTO_TCP, getattr(socket, "TCP_USER_TIMEOUT", 0), 60_000),
+)
+"""Options of each connection. A dead peer is detected after two minutes of silence, or one minute after unacknowledged data."""
+
+
+def set_options(client: socket.socket) -> None:
+    """Set the options of an accepted connection; systems other than Linux do not have all of them."""
+    for level, option, value in KEEP_ALIVE:
+        if option:
+            client.setsockopt(level, option, value)

@@ -1,37 +1,43 @@
-"""The part of the HTTP host that lets requests in: who it is, which route it is, and an answer in every case.
-
-The host listens before the broker is at work, so a face may be missing; then every request is answered 503.
-"""
+"""Lets requests of REST in, and finds who sends them."""
 
 from __future__ import annotations
 
 import asyncio
+import binascii
+import math
+from base64 import b64decode
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
 
+from pubqueue.accounts.accounts import Proven
+from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.faults import fault
-from pubqueue.faces.http import bodies
-from pubqueue.faces.http.host import connection
-from pubqueue.faces.rest.exchange import Exchange, answer
+from pubqueue.faces.flow import fault
+from pubqueue.faces.http import host
+from pubqueue.faces.http.host import client_of, connection, is_trusted
+from pubqueue.faces.http.problems import ProblemError, not_found, unavailable
+from pubqueue.faces.rest import exchange
+from pubqueue.faces.rest.exchange import Exchange, answer, too_large
 from pubqueue.faces.rest.face import RestFace
-from pubqueue.faces.rest.http import cors
-from pubqueue.faces.rest.http.bodies import too_large
-from pubqueue.faces.rest.http.identity import check_origin, identify
-from pubqueue.faces.rest.http.links import base_of
-from pubqueue.faces.rest.http.problems import ProblemError, not_found, unavailable
-from pubqueue.faces.rest.http.routes import Routes
-from pubqueue.faces.rest.terms import WORD
+from pubqueue.faces.rest.links import Routes, base_of
+from pubqueue.faces.rest.settings import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.faces.rest.http.routes import Profile, Resource
-    from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.faces.rest.links import Profile, Resource
+    from pubqueue.faces.rest.settings import RestTerms
+
+
+# The part of the HTTP host that lets requests in: who it is, which route it is, and an answer in every case.
+#
+# The host listens before the broker is at work, so a face may be missing; then every request is answered 503.
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +75,7 @@ class RestDoor:
         size = request.content_length or 0
         if terms is not None and size > (limit := max(terms.max_body, terms.max_batch_body)):
             return too_large(limit).response()
-        if await bodies.meets_expectation(request):
+        if await host.meets_expectation(request):
             return None
         return ProblemError(417, "bad-request", "the expectation is not known").response()
 
@@ -91,7 +97,7 @@ class RestDoor:
             log.error("request.failed", face=WORD, route=word, **fault(problem))  # noqa: TRY400  # no payload in a trace
             response = ProblemError(500, "fault").response()
         if self._face is not None and not response.prepared:
-            cors.share(response, request.headers, self._face.terms.cors_origins)
+            exchange.share(response, request.headers, self._face.terms.cors_origins)
         self.requests.count(profile.name, word, response.status)
         return response
 
@@ -127,13 +133,91 @@ class RestDoor:
 
 def _allowed(allow: str, headers: Mapping[str, str], terms: RestTerms) -> list[tuple[str, str]]:
     """Return the answer to OPTIONS."""
-    shared = cors.is_preflight("OPTIONS", headers)
+    shared = exchange.is_preflight("OPTIONS", headers)
     return [
         ("Allow", allow),
-        *(cors.preflight(headers, allow, terms.cors_origins) if shared else ()),
+        *(exchange.preflight(headers, allow, terms.cors_origins) if shared else ()),
     ]
 
 
 def not_allowed(allow: str, detail: str = "") -> ProblemError:
     """Return the problem of a method that a resource does not have."""
     return ProblemError(405, "method-not-allowed", detail, headers=[("Allow", allow)])
+
+
+# Who sends a request: the account of a user, by Basic (RFC 7617) or Bearer (RFC 6750).
+
+CHALLENGES: Final = (
+    ("WWW-Authenticate", 'Basic realm="pubqueue", charset="UTF-8"'),
+    ("WWW-Authenticate", 'Bearer realm="pubqueue"'),
+)
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_UNKNOWN: Final = "the credentials are not those of a user"
+
+
+def unauthorized(detail: str) -> ProblemError:
+    """Return the problem of a request without the credentials of a user."""
+    return ProblemError(401, "unauthorized", detail, headers=CHALLENGES)
+
+
+async def identify(
+    headers: Mapping[str, str], peer: str, accounts: Accounts, terms: RestTerms, *, is_private: bool
+) -> Proven:
+    """Return the user whose credentials a request has.
+
+    Raises:
+        ProblemError: it has none, or they are wrong, or may have been read by others on their way.
+
+    """
+    if not (is_private or terms.plain_http or is_trusted(peer, terms.proxies)):
+        raise ProblemError(403, "forbidden", "credentials are accepted only over HTTPS")
+    given = _given(headers.get("Authorization"))
+    found = await accounts.prove(given, face=WORD, peer=client_of(peer, headers, terms.proxies))
+    if isinstance(found, Proven):
+        return found
+    if found.wait:
+        wait = [("Retry-After", f"{math.ceil(found.wait)}")]
+        raise ProblemError(429, "too-many", "too many wrong credentials", headers=wait)
+    raise unauthorized(_UNKNOWN)
+
+
+def _given(authorization: str | None) -> Plain | Bearer:
+    if not authorization:
+        raise unauthorized("the request has no credentials")
+    scheme, _, rest = authorization.partition(" ")
+    match scheme.lower():
+        case "basic":
+            try:
+                name, colon, password = (
+                    b64decode(rest.strip(), validate=True).decode().partition(":")
+                )
+            except (binascii.Error, ValueError):
+                raise unauthorized(_UNKNOWN) from None
+            if not colon:
+                raise unauthorized(_UNKNOWN)
+            return Plain(name, password)
+        case "bearer":
+            return Bearer(rest.strip())
+        case _:
+            raise unauthorized("the scheme is Basic or Bearer")
+
+
+def check_origin(method: str, headers: Mapping[str, str], base: str, terms: RestTerms) -> None:
+    """Refuse a request that a page of another site has caused: browsers send Basic credentials by themselves.
+
+    Raises:
+        ProblemError: it is one.
+
+    """
+    if method in SAFE:
+        return
+    origin = headers.get("Origin")
+    if origin is not None:
+        ours = urlsplit(base)
+        if origin == f"{ours.scheme}://{ours.netloc}" or origin in terms.cors_origins:
+            return
+    elif headers.get("Sec-Fetch-Site", "none") != "cross-site":
+        return
+    raise ProblemError(403, "forbidden", "requests from pages of this origin are not accepted")

@@ -1,17 +1,18 @@
-"""One request with its account, for the handlers of all profiles."""
+"""One request with its account: its body, how long it may wait, and the answer, for pages of other origins too."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from msgspec import Struct
 
-from pubqueue.faces.http.urls import split
-from pubqueue.faces.rest.http import bodies
-from pubqueue.faces.rest.http.links import Link, path
-from pubqueue.faces.rest.http.problems import ProblemError, not_found, refused
-from pubqueue.faces.rest.http.routes import segments_of
+from pubqueue.faces.http import host
+from pubqueue.faces.http.host import split
+from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
+from pubqueue.faces.rest.links import Link, path, segments_of
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NodeName, PublishModel
 from pubqueue.model.replies import RostersWanted
@@ -19,15 +20,21 @@ from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from multidict import CIMultiDictProxy
 
     from pubqueue.accounts.accounts import Proven
     from pubqueue.engine.table import Request
     from pubqueue.faces.rest.face import RestFace
-    from pubqueue.faces.rest.http.routes import Profile, Route
-    from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.faces.rest.links import Profile, Route
+    from pubqueue.faces.rest.settings import RestTerms
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Described
+
+
+# One request with its account, for the handlers of all profiles.
 
 DESTINATIONS = frozenset({"queues", "topics", "nodes"})
 """The prefixes of paths of destinations; `nodes` is for replies, if the kind is not known."""
@@ -167,7 +174,7 @@ class Exchange:
         """
         most = self.terms.max_body if limit is None else limit
         await self.face.room()
-        return await bodies.read(self.request, most, self.terms.body_timeout)
+        return await read(self.request, most, self.terms.body_timeout)
 
     async def no_body(self) -> None:
         """Refuse a body that is not empty.
@@ -176,7 +183,7 @@ class Exchange:
             ProblemError: there is one.
 
         """
-        await bodies.none(self.request)
+        await none(self.request)
 
 
 def answer(
@@ -196,3 +203,158 @@ def answer(
     for link in links:
         made.headers.add("Link", str(link))
     return made
+
+
+# Bodies of requests, and the problems of those that are not accepted.
+
+
+def too_large(limit: int) -> ProblemError:
+    """Return the problem of a body above the limit, of which nothing more is read."""
+    return ProblemError(
+        413, "too-large", f"a body has up to {limit} bytes here", close=True, limit=limit
+    )
+
+
+async def read(request: web.Request, limit: int, seconds: float) -> bytes:
+    """Return the body.
+
+    Raises:
+        ProblemError: it is too large, takes too long, or cannot be decoded.
+
+    """
+    try:
+        return await host.read(request, limit, seconds)
+    except host.BodyError as problem:
+        raise _problem(problem.status, limit) from None
+
+
+def _problem(status: int, limit: int) -> ProblemError:
+    match status:
+        case 413:
+            return too_large(limit)
+        case 408:
+            return ProblemError(408, "too-slow", "the body took too long", close=True)
+        case _:
+            return bad_request("the body cannot be read")
+
+
+async def none(request: web.Request, name: str = "body-not-expected") -> None:
+    """Refuse a body that is not empty.
+
+    Raises:
+        ProblemError: there is one.
+
+    """
+    if request.content_length or (
+        request.content_length is None and request.can_read_body and await request.content.readany()
+    ):
+        raise ProblemError(400, name, "the request must not have a body", close=True)
+
+
+# Answers for pages of other origins, which are a closed list (Fetch 3.2: the CORS protocol).
+#
+# A page of a listed origin sends its credentials itself, in `Authorization`. Credentials that a browser would add by itself,
+# cookies and remembered passwords, are never allowed, and no answer is for every origin.
+
+_EXPOSED: Final = (
+    *("Allow", "Content-Location", "ETag", "Link", "Location", "Preference-Applied"),
+    *("Retry-After", "WWW-Authenticate", "Correlation-Id"),
+)
+"""Headers that a page may read, in addition to those with the following prefixes."""
+
+_EXPOSED_GROUPS: Final = ("message-", "msg-", "trace")
+
+_NAMES: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:\s*,\s*[A-Za-z0-9!#$%&'*+.^_`|~-]+)*")
+_MAX_NAMES: Final = 4096
+"""Characters of the names of headers that a preflight may ask for."""
+
+_MAX_AGE: Final = "600"
+"""Seconds for which a browser remembers a preflight."""
+
+
+def is_preflight(method: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a browser asks what a page may send."""
+    return (
+        method == "OPTIONS" and "Origin" in headers and "Access-Control-Request-Method" in headers
+    )
+
+
+def preflight(
+    headers: Mapping[str, str], allow: str, origins: AbstractSet[str]
+) -> list[tuple[str, str]]:
+    """Return the headers about what a page of the origin may send to a resource; none for an origin that is not listed."""
+    origin = headers["Origin"]
+    if origin not in origins:
+        return []
+    found = [
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Allow-Methods", allow),
+        ("Access-Control-Max-Age", _MAX_AGE),
+    ]
+    wanted = headers.get("Access-Control-Request-Headers", "").strip()
+    if len(wanted) <= _MAX_NAMES and _NAMES.fullmatch(wanted):
+        found.append(("Access-Control-Allow-Headers", wanted))
+    return found
+
+
+def share(
+    response: web.StreamResponse, headers: Mapping[str, str], origins: AbstractSet[str]
+) -> None:
+    """Let a page of a listed origin read the answer."""
+    if not origins:
+        return
+    response.headers.add("Vary", "Origin")
+    origin = headers.get("Origin")
+    if origin is None or origin not in origins:
+        return
+    response.headers["Access-Control-Allow-Origin"] = origin
+    if "Access-Control-Allow-Methods" in response.headers:
+        return  # a preflight: no page reads it
+    names = dict.fromkeys(
+        name
+        for name in response.headers
+        if name in _EXPOSED or name.lower().startswith(_EXPOSED_GROUPS)
+    )
+    if names:
+        response.headers["Access-Control-Expose-Headers"] = ", ".join(names)
+
+
+# How long a client waits for a message: `Accept-Wait`, `X-RS-Wait`, or `Prefer: wait` (RFC 7240).
+
+_SECONDS: Final = re.compile(r"\d{1,9}(?:\.\d{0,9})?")
+_PREFERENCE: Final = re.compile(r'(?:^|,)\s*wait\s*=\s*"?([^",;]*)"?', re.IGNORECASE)
+
+HEADERS: Final = ("Accept-Wait", "X-RS-Wait")
+
+
+class Wait(Struct, frozen=True):
+    """How many seconds a request waits, and the value of `Preference-Applied`, empty without a preference."""
+
+    seconds: float
+    applied: str = ""
+
+
+def wait_of(headers: CIMultiDictProxy[str], longest: float) -> Wait:
+    """Return how long the request waits: the first of the headers counts, up to `longest` seconds.
+
+    Raises:
+        ProblemError: it is not a number of seconds.
+
+    """
+    for name in HEADERS:
+        if (text := headers.get(name)) is not None:
+            return Wait(min(_seconds(text, name), longest))
+    text = next(
+        (found[1] for text in headers.getall("Prefer", ()) if (found := _PREFERENCE.search(text))),
+        None,
+    )
+    if text is None:
+        return Wait(0.0)
+    seconds = min(_seconds(text, "Prefer: wait"), longest)
+    return Wait(seconds, f"wait={seconds:g}")
+
+
+def _seconds(text: str, name: str) -> float:
+    if not _SECONDS.fullmatch(text.strip()):
+        raise bad_request(f"{name} is a number of seconds")
+    return float(text)

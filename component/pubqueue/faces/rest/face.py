@@ -1,39 +1,50 @@
-"""The face of REST: requests of users over HTTP, and the broker. Locks are those of accounts, not of connections."""
+"""The face of REST: its consumers, its one-off keys, and requests that wait."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import itertools
+import re
 import secrets
-from typing import TYPE_CHECKING, Final
+from collections import Counter, OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
+from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
 from pubqueue.engine.table import READS
-from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces.flow import Intake
+from pubqueue.faces.http.host import allow
+from pubqueue.faces.http.problems import ProblemError, unavailable
 from pubqueue.faces.push.worker import Workers
-from pubqueue.faces.rest.hornetq.consumers import PullConsumers
-from pubqueue.faces.rest.http.problems import ProblemError, unavailable
-from pubqueue.faces.rest.one_off import SECRET_BYTES, OneOffKeys
-from pubqueue.faces.rest.push.pusher import RestPusher
-from pubqueue.faces.rest.terms import WORD
-from pubqueue.faces.rest.waiting import WaitingRequests, stopping
-from pubqueue.model.decision import SecretKept
+from pubqueue.faces.rest.push import RestPusher
+from pubqueue.faces.rest.settings import WORD
+from pubqueue.model.decision import SecretKept, Taken
+from pubqueue.model.entities import Jid, Millis, account_of, seconds
+from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.model.records import ServiceSecret
 from pubqueue.rules.once import KeepSecret
+from pubqueue.rules.presence import Bounce
+from pubqueue.rules.settle import ReadHeld, Settle, Verb
+from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.table import Request
-    from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.faces.rest.settings import RestTerms
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import Jid, NodeName, Principal
+    from pubqueue.model.entities import Item, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
+
+    Message = tuple[Item, bytes]
+
 
 log = structlog.get_logger(__name__)
 
@@ -242,3 +253,340 @@ class RestFace:
     def when_sent(self, _node: NodeName, call: Callable[[], None]) -> None:
         """Call at once: nothing waits to be sent."""
         call()
+
+
+# Pull consumers: their addresses, the open message of each, and when they are closed.
+#
+# A consumer is an address of its account, so its locks stay valid over restarts and on all instances. Only the state for repeated
+# requests is kept here. A consumer that is not known here is created again by the next request for a message.
+
+MAX_OF_ACCOUNT: Final = 1000
+"""Consumers of an account."""
+
+MAX_KEPT: Final = 16 << 20
+"""Bytes of payloads of acknowledged messages that are kept for repetitions, of all consumers."""
+
+
+class PullConsumer:
+    """A consumer of a queue. `due` is the number of its next request for a message; with `is_auto` messages are retracted as they are sent."""
+
+    def __init__(self, by: Principal, node: NodeName, due: int, *, is_auto: bool) -> None:
+        self.by, self.node, self.due, self.is_auto = by, node, due, is_auto
+        self.position: int | None = None
+        """The number of the last message that is done, of a subscription of a topic."""
+        self.open: Message | None = None
+        """The message that is not settled; with `is_auto` the one that was sent last."""
+        self.turn = asyncio.Lock()
+        """One request at a time is answered."""
+        self.closing: asyncio.TimerHandle | None = None
+        self.users = 0
+        """Requests that are being answered, or wait for their turn."""
+
+
+class PullConsumers:
+    """The consumers that this process knows."""
+
+    def __init__(self, broker: Broker, terms: Callable[[], RestTerms]) -> None:
+        self._broker, self._terms = broker, terms
+        self._known: dict[tuple[Jid, NodeName], PullConsumer] = {}
+        self._of_account: Counter[Jid] = Counter()
+        self._kept: OrderedDict[PullConsumer, int] = OrderedDict()
+        self._kept_bytes = 0
+
+    def __len__(self) -> int:
+        """Return the number of consumers."""
+        return len(self._known)
+
+    @property
+    def known(self) -> list[PullConsumer]:
+        """The consumers."""
+        return [*self._known.values()]
+
+    def find(self, by: Principal, node: NodeName) -> PullConsumer | None:
+        """Return the consumer of this address, None if it is not known."""
+        return self._known.get((by.jid, node))
+
+    def make(self, by: Principal, node: NodeName, due: int, *, is_auto: bool) -> PullConsumer:
+        """Make a consumer.
+
+        Raises:
+            ProblemError: the account has too many.
+
+        """
+        account = account_of(by.jid)
+        if self._of_account[account] >= MAX_OF_ACCOUNT:
+            raise ProblemError(
+                429, "too-many", "the account has too many consumers", limit=MAX_OF_ACCOUNT
+            )
+        made = self._known[by.jid, node] = PullConsumer(by, node, due, is_auto=is_auto)
+        self._of_account[account] += 1
+        self.note_use(made)
+        return made
+
+    def note_use(self, consumer: PullConsumer) -> None:
+        """Note a request of the consumer: it is closed if there is none for long."""
+        self._stay(consumer)
+        if not consumer.users and self.find(consumer.by, consumer.node) is consumer:
+            idle = self._terms().consumer_idle
+            consumer.closing = asyncio.get_running_loop().call_later(idle, self.close, consumer)
+
+    def begin(self, consumer: PullConsumer) -> None:
+        """Note that a request of the consumer is being answered: waiting is not idle."""
+        consumer.users += 1
+        self._stay(consumer)
+
+    def end(self, consumer: PullConsumer) -> None:
+        """Note that a request was answered."""
+        consumer.users -= 1
+        self.note_use(consumer)
+
+    def _stay(self, consumer: PullConsumer) -> None:
+        if consumer.closing is not None:
+            consumer.closing.cancel()
+            consumer.closing = None
+
+    def close(self, consumer: PullConsumer) -> None:
+        """Forget a consumer, and release the message that it has open."""
+        self._stay(consumer)
+        if self._known.pop((consumer.by.jid, consumer.node), None) is None:
+            return
+        account = account_of(consumer.by.jid)
+        self._of_account[account] -= 1
+        if not self._of_account[account]:
+            del self._of_account[account]
+        self._drop(consumer)
+        is_locked = not consumer.is_auto and consumer.position is None
+        if consumer.open is not None and is_locked:
+            self.release(consumer, consumer.open[0])
+        consumer.open = None
+
+    def stop(self) -> None:
+        """Close no more consumers: their locks stay for the next process."""
+        for consumer in self._known.values():
+            self._stay(consumer)
+
+    def release(self, consumer: PullConsumer, item: Item) -> None:
+        """Release a message without counting a failure."""
+        ids = (item.id,)
+        settle = Settle(consumer.by, consumer.node, ids, Verb.UNLOCK, token=item.token)
+        self._broker.submit(settle, lambda _reply: None)
+
+    def sent(self, consumer: PullConsumer, message: Message) -> None:
+        """Keep a message that was acknowledged as it was sent, for a repetition; the oldest are dropped if there are too many bytes."""
+        self._drop(consumer)
+        consumer.open = message
+        if self.find(consumer.by, consumer.node) is not consumer:
+            return  # it was closed in the meantime
+        self._kept[consumer] = len(message[1])
+        self._kept_bytes += len(message[1])
+        while self._kept_bytes > MAX_KEPT and len(self._kept) > 1:
+            oldest = next(iter(self._kept))
+            self._drop(oldest)
+            oldest.open = None
+
+    def _drop(self, consumer: PullConsumer) -> None:
+        self._kept_bytes -= self._kept.pop(consumer, 0)
+
+    async def held(self, by: Principal, node: NodeName) -> tuple[Message, ...]:
+        """Return the items that are locked to the address of a consumer, whichever process created it."""
+        reply = await self._broker.handle(ReadHeld(by, node))
+        return reply.items if isinstance(reply, Taken) else ()
+
+
+def address_of(account: Jid, name: str) -> Jid:
+    """Return the address of a consumer, which contains no instance."""
+    return Jid(f"{account}/{WORD}.c.{name}")
+
+
+# One-off keys: they cost nothing until they are used, and are valid on every instance and over restarts.
+#
+# A key is `{stamp}-{random}-{mac}`: seconds, a random number, and an HMAC over both and the purpose, with a secret that the store
+# keeps. The broker records its use, in the commit of the publish under it.
+
+SECRET_BYTES: Final = 32
+MAC_DIGITS: Final = 20
+"""Hexadecimal digits of the MAC: 80 bits."""
+
+AHEAD: Final = seconds(300)
+"""How far the clock of another instance may be ahead."""
+
+_KEY: Final = re.compile(r"([0-9a-z]{1,12})-([0-9a-f]{24})-([0-9a-f]{20})")
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class OneOffKeys:
+    """Makes and verifies keys with a secret. A key is for one purpose of one account at one node."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def make(self, now: Millis, account: Jid, node: NodeName, purpose: str) -> str:
+        """Return a new key."""
+        begun = f"{_base36(now // 1000)}-{secrets.token_hex(12)}"
+        return f"{begun}-{self._mac(begun, account, node, purpose)}"
+
+    def is_valid(  # noqa: PLR0917  # what a key is for, and when
+        self, key: str, now: Millis, lifetime: Millis, account: Jid, node: NodeName, purpose: str
+    ) -> bool:
+        """Return whether the key was made for this, and up to `lifetime` ago."""
+        found = _KEY.fullmatch(key)
+        if found is None:
+            return False
+        expected = self._mac(f"{found[1]}-{found[2]}", account, node, purpose)
+        if not hmac.compare_digest(expected, found[3]):
+            return False
+        made = int(found[1], 36) * 1000
+        return made - AHEAD <= now < made + lifetime + 1000
+
+    def _mac(self, begun: str, account: Jid, node: NodeName, purpose: str) -> str:
+        content = f"{begun}\n{node}\n{purpose}\n{account}"  # names have no control characters
+        return hmac.digest(self._secret, content.encode(), "sha256").hex()[:MAC_DIGITS]
+
+
+def _base36(number: int) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text or "0"
+
+
+# Requests that wait: for a message of a queue, or for a new one of a topic. They are counted, and all end when the service stops.
+
+T = TypeVar("T")
+
+MARGIN = 30.0
+"""Seconds for the answer after the wait."""
+
+
+class WaitingRequests:
+    """The waiting requests of a face, by account. `terms` returns the current settings."""
+
+    def __init__(self, broker: Broker, terms: Callable[[], RestTerms]) -> None:
+        self._broker, self._terms = broker, terms
+        self._of_account: Counter[Jid] = Counter()
+        self.counts = HttpRequests()
+        self._ending: asyncio.Future[None] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return self.counts.waiting
+
+    @contextmanager
+    def counted(self, by: Principal, seconds: float) -> Iterator[None]:
+        """Count a request that waits in the body; requests that do not wait are not counted.
+
+        Raises:
+            ProblemError: too many wait, of the account or in total.
+
+        """
+        if not seconds:
+            yield
+            return
+        account, terms = by.account, self._terms()
+        if self.count >= terms.max_waiting:
+            raise ProblemError(429, "too-many", "too many requests wait", limit=terms.max_waiting)
+        if self._of_account[account] >= terms.max_waiting_of_account:
+            limit = terms.max_waiting_of_account
+            raise ProblemError(
+                429, "too-many", "too many requests of the account wait", limit=limit
+            )
+        allow(seconds + MARGIN)
+        self.counts.waiting += 1
+        self._of_account[account] += 1
+        try:
+            yield
+        finally:
+            self.counts.waiting -= 1
+            self._of_account[account] -= 1
+            if not self._of_account[account]:
+                del self._of_account[account]
+
+    async def take(self, by: Principal, node: NodeName, seconds: float) -> Reply:
+        """Take the next item of a queue, and return what the broker answers, with an item, without, or a refusal.
+
+        If the client hangs up, none is locked, or the lock ends without a failure.
+
+        Raises:
+            ProblemError: too many wait, or the service stops.
+
+        """
+        with self.counted(by, seconds):
+            reply = await self._take(Take(by, node, 1, span(seconds)))
+        if isinstance(reply, Taken) and not reply.items and self.is_ending:
+            raise stopping()
+        return reply
+
+    async def _take(self, request: Take) -> Reply:
+        decided: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        is_gone = False
+
+        def answer(reply: Reply) -> None:
+            if is_gone or decided.done():
+                self.give_back(request.by, reply)
+            else:
+                decided.set_result(reply)
+
+        withdraw = self._broker.take(request, answer)
+        try:
+            await _first(decided, self._end())
+            if not decided.done():
+                withdraw()
+            return await asyncio.shield(decided)
+        except asyncio.CancelledError:
+            is_gone = True
+            withdraw()
+            if decided.done():
+                self.give_back(request.by, decided.result())
+            raise
+
+    def give_back(self, by: Principal, reply: Reply) -> None:
+        """Release items of which nothing was sent, without counting a failure."""
+        if isinstance(reply, Taken):
+            for item, _ in reply.items:
+                bounce = Bounce(by.jid, item.seq, item.token, gone=False)
+                self._broker.submit(bounce, lambda _reply: None)
+
+    async def until(self, event: Awaitable[T]) -> T:
+        """Wait for something else, unless the service stops before.
+
+        Raises:
+            ProblemError: it does.
+
+        """
+        waiting = asyncio.ensure_future(event)
+        try:
+            await _first(waiting, self._end())
+            if not waiting.done():
+                raise stopping()
+            return await waiting
+        finally:
+            waiting.cancel()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the service stops."""
+        return self._ending is not None and self._ending.done()
+
+    def _end(self) -> asyncio.Future[None]:
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_future()
+        return self._ending
+
+    def end(self) -> None:
+        """End all waits: the service stops."""
+        if not self._end().done():
+            self._end().set_result(None)
+
+
+async def _first(*futures: asyncio.Future[Any]) -> None:
+    """Wait until one of them is done."""
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+
+
+def stopping() -> ProblemError:
+    """Return the problem of a request that meets the end of the service."""
+    problem = unavailable("the service stops")
+    problem.close = True
+    return problem

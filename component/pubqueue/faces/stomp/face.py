@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.faults import fault
-from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces.flow import Intake, fault
 from pubqueue.faces.listener import Bounds, Listener
-from pubqueue.faces.stomp.problems import Message, Problem, error
 from pubqueue.faces.stomp.protocol import USER_GONE, WORD, StompProtocol
+from pubqueue.faces.stomp.refusals import Message, Problem, error
 from pubqueue.model import entities
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.rules.presence import Departure
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.table import Request
     from pubqueue.faces.listener import ClientConnection, Place
-    from pubqueue.faces.stomp.session.client import Receiver
-    from pubqueue.faces.stomp.session.subscription import Subscription
-    from pubqueue.faces.stomp.terms import Terms
+    from pubqueue.faces.stomp.client import Receiver, Subscription
+    from pubqueue.faces.stomp.settings import StompTerms
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, Millis, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
@@ -67,7 +65,7 @@ class StompFace:
         broker: Broker,
         accounts: Accounts,
         places: Sequence[Place],
-        terms: Terms,
+        terms: StompTerms,
         bounds: Bounds = Bounds(unsent=UNSENT, unread=UNREAD),  # noqa: B008  # frozen
         *,
         auto_creates: bool = False,

@@ -1,21 +1,36 @@
-"""One connection: bytes to frames and frames to the session, as far as it may proceed; logging in, heart-beats, and the end."""
+"""One connection: the actions for each frame in each stage, from CONNECT to its end."""
 
 from __future__ import annotations
 
 import asyncio
+from enum import Enum, auto, unique
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
+from msgspec import Struct
+
+from pubqueue import __version__
 from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Plain
 from pubqueue.engine.connections import Reason
-from pubqueue.faces.stomp.codec import BEAT, V12, Fault, FrameBounds, FrameReader, write
-from pubqueue.faces.stomp.connecting import Greeting, connected, greeting
-from pubqueue.faces.stomp.problems import Message, Problem, error, of_fault
-from pubqueue.faces.stomp.session.client import Backend, Client
-from pubqueue.faces.stomp.session.session import StompSession
-from pubqueue.faces.stomp.stages import ACTS, Act, Stage
-from pubqueue.faces.stomp.wire import Wire
+from pubqueue.faces.stomp.client import Backend, Client, Wire
+from pubqueue.faces.stomp.codec import (
+    BEAT,
+    COMMANDS,
+    V12,
+    VERSIONS,
+    Fault,
+    Frame,
+    FrameBounds,
+    FrameReader,
+    HeartBeats,
+    Side,
+    best_of,
+    heart_beats_of,
+    write,
+)
+from pubqueue.faces.stomp.refusals import Message, Problem, error, of_fault
+from pubqueue.faces.stomp.session import StompSession
 from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
@@ -24,9 +39,10 @@ if TYPE_CHECKING:
     from pubqueue.accounts.accounts import Accounts, Denied
     from pubqueue.engine.observe import Traffic
     from pubqueue.faces.listener import ClientConnection
-    from pubqueue.faces.stomp.codec import Frame
-    from pubqueue.faces.stomp.terms import Terms
+    from pubqueue.faces.stomp.codec import Version
+    from pubqueue.faces.stomp.settings import StompTerms
     from pubqueue.model.entities import Jid
+
 
 WORD: Final = "stomp"
 """The prefix of the resources of its addresses, and the word in `faces` of a user."""
@@ -65,7 +81,7 @@ USER_GONE: Final = Problem(Message.LOGIN_REFUSED, "the user is no more, or has a
 class Served(Backend, Protocol):
     """The interface that all connections of a face share."""
 
-    terms: Terms
+    terms: StompTerms
     accounts: Accounts
     traffic: Traffic
 
@@ -299,3 +315,127 @@ class StompProtocol(asyncio.Protocol):
         if self.session is not None:
             self.session.leave(Departure.LOST)
         self._face.gone(self)
+
+
+# CONNECT and CONNECTED: the version, the heart-beats, and the credentials.
+
+SERVER: Final = f"pubqueue/{__version__}"
+
+MARGIN: Final = 1.0
+"""Seconds beyond twice the interval after which a client that has promised beats is disconnected."""
+
+EAGER: Final = 0.8
+"""The part of the promised interval after which we send a beat if nothing else was sent."""
+
+
+class Greeting(Struct, frozen=True):
+    """The contents of a CONNECT. `beats` are ours, as agreed."""
+
+    version: Version
+    beats: HeartBeats
+    login: str
+    passcode: str
+
+    def __repr__(self) -> str:
+        """Show nothing of a passcode."""
+        return f"Greeting({self.version.name})"
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a byte from the client after which it is disconnected; 0: never."""
+        return 2 * self.beats.wants / 1000 + MARGIN if self.beats.wants else 0.0
+
+    @property
+    def pause(self) -> float:
+        """Seconds after which we send a beat; 0: never."""
+        return EAGER * self.beats.sends / 1000
+
+
+def greeting(frame: Frame, terms: StompTerms) -> Greeting | Problem:
+    """Return the contents of a CONNECT."""
+    headers = frame.headers
+    version = best_of(headers.get("accept-version"), terms.versions)
+    if version is None:
+        return _no_version(terms)
+    offered = heart_beats_of(headers.get("heart-beat"))
+    if offered is None:
+        words = "heart-beat has to be two whole numbers of milliseconds with a comma between them"
+        return Problem(Message.BAD_HEART_BEAT, words)
+    host = headers.get("host")
+    if terms.hosts and host is not None and host not in terms.hosts:
+        return Problem(Message.UNKNOWN_HOST, "the service does not have this name")
+    beats = _ours(terms).agreed_with(offered)
+    return Greeting(version, beats, headers.get("login", ""), headers.get("passcode", ""))
+
+
+def connected(greeted: Greeting, terms: StompTerms, session: str) -> Frame:
+    """Return the answer to a client that has logged in."""
+    headers = {
+        "version": greeted.version.name,
+        "heart-beat": _ours(terms).shown,
+        "server": SERVER,
+        "session": session,
+    }
+    return Frame("CONNECTED", headers)
+
+
+def _ours(terms: StompTerms) -> HeartBeats:
+    return HeartBeats(terms.heart_beat, terms.heart_beat)
+
+
+def _no_version(terms: StompTerms) -> Problem:
+    names = [name for name, version in VERSIONS.items() if version in terms.versions]
+    return Problem(
+        Message.UNSUPPORTED_VERSION,
+        f"the service speaks STOMP {', '.join(names)}",
+        (("version", ",".join(names)),),
+    )
+
+
+# The stages of a connection, and the action for each frame in each stage: a table that is total.
+
+
+@unique
+class Stage(Enum):
+    """The stage of a connection."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    NEW = auto()
+    """No client has logged in."""
+    PROVING = auto()
+    """CONNECT has come, and is not answered."""
+    OPEN = auto()
+    ENDING = auto()
+    """The last frame was sent; received bytes are ignored."""
+
+
+@unique
+class Act(Enum):
+    """The action for a frame."""
+
+    CONNECT = auto()
+    DO = auto()
+    """The session processes it."""
+    NOT_CONNECTED = auto()
+    ALREADY_CONNECTED = auto()
+    NOTHING = auto()
+    """It is not read: the stage ends first, or nothing follows it."""
+
+
+_OPENERS: Final = ("CONNECT", "STOMP")
+CLIENTS: Final = tuple(name for name, row in COMMANDS.items() if row.side is Side.CLIENT)
+"""All frames of clients."""
+
+ACTS: Final[Mapping[Stage, Mapping[str, Act]]] = MappingProxyType(
+    {
+        Stage.NEW: {
+            name: Act.CONNECT if name in _OPENERS else Act.NOT_CONNECTED for name in CLIENTS
+        },
+        Stage.PROVING: dict.fromkeys(CLIENTS, Act.NOTHING),
+        Stage.OPEN: {
+            name: Act.ALREADY_CONNECTED if name in _OPENERS else Act.DO for name in CLIENTS
+        },
+        Stage.ENDING: dict.fromkeys(CLIENTS, Act.NOTHING),
+    }
+)

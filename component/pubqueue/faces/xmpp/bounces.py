@@ -1,21 +1,28 @@
-"""Decides what an error for a delivery means: the address no longer exists, or the problem is temporary.
-
-By XEP-0060 12.4 every error of type cancel would end the subscription. But servers use that type
-for temporary problems too: a server that cannot be found now, a component that is not connected. So
-the condition and the type decide together.
-"""
+"""What an error for a delivery means, and pings (XEP-0199) to workers that may be gone."""
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.faces.xmpp.xml.stanza import attribute
 from pubqueue.model.entities import Jid
 from pubqueue.rules.presence import Bounce
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.engine.silent_workers import SilentWorkers
     from pubqueue.faces.xmpp.xml.stanza import Element
+
+
+# Decides what an error for a delivery means: the address no longer exists, or the problem is temporary.
+#
+# By XEP-0060 12.4 every error of type cancel would end the subscription. But servers use that type
+# for temporary problems too: a server that cannot be found now, a component that is not connected. So
+# the condition and the type decide together.
 
 TYPES: Final = ("auth", "cancel", "continue", "modify", "wait")
 """Types of stanza errors (RFC 6120 8.3.2)."""
@@ -96,3 +103,123 @@ def _condition(error: Element) -> str:
     return next(
         (name for space, _, name in conditions if space == ns.STANZAS and name != "text"), ""
     )
+
+
+# Pings workers (XEP-0199), and interprets the answers.
+#
+# The id of a ping names the instance that sent it, because a server may route the answer to another one. A
+# client without XEP-0199 may answer `service-unavailable`, which servers send for a JID that is gone. Then
+# `disco#info` is requested instead (XEP-0030), and only the same answer again means that the JID is gone.
+
+MAX_OPEN: Final = 50_000
+"""Maximum number of open pings; beyond it the oldest counts as unanswered."""
+
+MAX_WITHOUT: Final = 10_000
+"""Maximum number of remembered JIDs without XEP-0199."""
+
+_ID: Final = re.compile(r"pq-ping-(\d{1,9})-(\d{1,18})")
+
+PING: Final = f'<ping xmlns="{ns.PING}"/>'
+DISCO: Final = f'<query xmlns="{ns.DISCO_INFO}"/>'
+
+
+class Meaning(enum.Enum):
+    """What an answer to a ping shows about the JID."""
+
+    HERE = enum.auto()
+    GONE = enum.auto()
+    UNCLEAR = enum.auto()
+    """It is online without XEP-0199, or gone."""
+    NOTHING = enum.auto()
+    """Its server cannot be reached now."""
+
+
+_ERRORS: Final = {
+    "gone": Meaning.GONE,
+    "item-not-found": Meaning.GONE,
+    "recipient-unavailable": Meaning.GONE,
+    "service-unavailable": Meaning.UNCLEAR,
+    "remote-server-not-found": Meaning.NOTHING,
+    "remote-server-timeout": Meaning.NOTHING,
+    "internal-server-error": Meaning.NOTHING,
+    "resource-constraint": Meaning.NOTHING,
+    "": Meaning.NOTHING,
+}
+"""What conditions of errors mean (RFC 6120 8.3.3). All others come from a client, or from a server that does not report it as gone."""
+
+
+def meaning(iq: Element) -> Meaning:
+    """Return what an answer means."""
+    if iq.get("type") == "result":
+        return Meaning.HERE
+    return _ERRORS.get(condition_of(iq), Meaning.HERE)
+
+
+class Pings:
+    """The pings that this instance has sent, and the answers to its pings and to those of other instances."""
+
+    def __init__(
+        self,
+        service: str,
+        write: Callable[[bytes], bool],
+        workers: SilentWorkers,
+        instance: Callable[[], int],
+    ) -> None:
+        self._service, self._write, self._instance = service, write, instance
+        self._workers = workers
+        self._open: dict[int, Jid] = {}
+        self._of: dict[Jid, int] = {}
+        self._without: dict[Jid, None] = {}
+        self._count = 0
+
+    def ping(self, jid: Jid) -> bool:
+        """Send a ping in place of an earlier one to the JID, and return whether it was sent."""
+        self._close(jid)
+        self._count += 1
+        self._open[self._count], self._of[jid] = jid, self._count
+        if len(self._open) > MAX_OPEN:
+            self._close(next(iter(self._of)))
+        child = DISCO if jid in self._without else PING
+        return self._write(
+            f'<iq type="get" id="pq-ping-{self._instance()}-{self._count}" from="{attribute(self._service)}"'
+            f' to="{attribute(jid)}">{child}</iq>'.encode()
+        )
+
+    def forget(self) -> None:
+        """Drop all open pings, because the stream is lost."""
+        self._open.clear()
+        self._of.clear()
+
+    def take_answer(self, iq: Element) -> bool:
+        """Handle the stanza if it answers a ping, and return whether it does. Forged answers are ignored."""
+        found = _ID.fullmatch(iq.get("id") or "")
+        sender = iq.get("from")
+        if found is None or sender is None or iq.get("to") != self._service:
+            return False
+        jid, instance, number = Jid(sender), int(found[1]), int(found[2])
+        if instance != self._instance():
+            if meaning(iq) is Meaning.HERE:
+                self._workers.answered_elsewhere(jid)
+        elif self._open.get(number) == jid:
+            self._close(jid)
+            self._judge(jid, meaning(iq))
+        return True
+
+    def _judge(self, jid: Jid, means: Meaning) -> None:
+        if means is Meaning.HERE:
+            self._workers.answered(jid)
+        elif means is Meaning.GONE:
+            self._workers.is_gone(jid)
+        elif means is Meaning.UNCLEAR:
+            if jid in self._without:
+                self._workers.is_gone(jid)
+                return
+            self._without[jid] = None
+            if len(self._without) > MAX_WITHOUT:
+                del self._without[next(iter(self._without))]
+            self.ping(jid)
+
+    def _close(self, jid: Jid) -> None:
+        number = self._of.pop(jid, None)
+        if number is not None:
+            self._open.pop(number, None)

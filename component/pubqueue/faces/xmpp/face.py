@@ -10,42 +10,40 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
+from msgspec.structs import replace
 
 from pubqueue.engine.reaper import end_messages
 from pubqueue.engine.silent_workers import SilentWorkers
-from pubqueue.faces.faults import fault
-from pubqueue.faces.flow.intake import Intake
-from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
-from pubqueue.faces.xmpp.link import Link
-from pubqueue.faces.xmpp.notice_sender import NoticeSender
-from pubqueue.faces.xmpp.pings import Pings
-from pubqueue.faces.xmpp.qos.events import Events
-from pubqueue.faces.xmpp.qos.receiver import Receiver
-from pubqueue.faces.xmpp.qos_deliveries.deliveries import Deliveries
+from pubqueue.faces.flow import Intake, fault
+from pubqueue.faces.xmpp.bounces import Pings
+from pubqueue.faces.xmpp.link import Answers, Link, is_request, kind_of
+from pubqueue.faces.xmpp.qos.deliveries import Deliveries
+from pubqueue.faces.xmpp.qos.receiver import Events, Receiver
 from pubqueue.faces.xmpp.refusals import INTERNAL_FAULT, StanzaError
+from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.requests import Requests
-from pubqueue.faces.xmpp.rosters import Rosters
-from pubqueue.faces.xmpp.signals import Signals
+from pubqueue.faces.xmpp.settings import DEFAULTS
+from pubqueue.faces.xmpp.signals import Rosters, Signals
 from pubqueue.faces.xmpp.stream.component import ENTERING, Component
-from pubqueue.faces.xmpp.stream.pace import Pace
-from pubqueue.faces.xmpp.stream.to_many import ToMany
-from pubqueue.faces.xmpp.terms import DEFAULTS
-from pubqueue.faces.xmpp.xml.ids import new_id
-from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
-from pubqueue.model.entities import Jid, domain_of
+from pubqueue.faces.xmpp.stream.to_many import Pace, ToMany
+from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, MAX_STANZA_BYTES, new_id
+from pubqueue.model.entities import Jid, Level, account_of, domain_of
+from pubqueue.model.notices import Deliver, Retracted, ToEach, Unlocked
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pubqueue.accounts.credentials import Principals
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Traffic
     from pubqueue.engine.ports import Store
+    from pubqueue.faces.xmpp.settings import ServerPlace, XmppTerms
     from pubqueue.faces.xmpp.stream.single import Single
-    from pubqueue.faces.xmpp.terms import ServerPlace, Terms
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
     from pubqueue.model.entities import NodeName
+    from pubqueue.model.notices import Notice
+
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +74,7 @@ class XmppFace:
         broker: Broker,
         place: ServerPlace,
         principals: Principals,
-        terms: Terms = DEFAULTS,
+        terms: XmppTerms = DEFAULTS,
         *,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
@@ -133,7 +131,7 @@ class XmppFace:
         self.component.traffic.messages = self.messages.counts
         return self.component.traffic
 
-    def adopt(self, terms: Terms) -> None:
+    def adopt(self, terms: XmppTerms) -> None:
         """Apply these settings from the next stanza on."""
         self.requests.terms = terms
         self._workers.ping_after = terms.ping_after
@@ -303,3 +301,65 @@ class XmppFace:
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call `call` when the server has accepted all waiting notices of the node to many addresses, or the stream is lost."""
         self.many.when_sent(node, call)
+
+
+# Sends notices on the component stream to the addresses that are reached through it.
+
+
+class NoticeSender:
+    """Sends notices on the component stream; `write` returns whether there is one."""
+
+    def __init__(
+        self,
+        jid: str,
+        write: Callable[[bytes, int], bool],
+        many: ToMany,
+        send_at_level: Callable[[Deliver], bool],
+    ) -> None:
+        self._jid = jid
+        self._send_at_level = send_at_level
+        self._home = f"@{jid}/"
+        self._write = write
+        self._many = many
+
+    def claims(self, address: Jid) -> bool:
+        """Return whether the address is not of the service's own accounts, which are connected to other faces."""
+        # the first test is cheap and nearly always enough; but a resource may look like an account of ours
+        return self._home not in f"{address}/" or not account_of(address).endswith(self._home[:-1])
+
+    def send_notices(self, what: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Send the notices, in order, and return those for which there is no stream.
+
+        Notices to many addresses follow as the server accepts them, and are lost with the stream.
+        """
+        unsent: list[Notice] = []
+        for one in what:
+            try:
+                if type(one) is ToEach:
+                    self._many.notify(self._beyond(one))
+                elif not self._send(one):
+                    unsent.append(one)
+            except Exception as problem:  # as if it had been lost in transit: its lock times out
+                kind = type(one.what if isinstance(one, ToEach) else one).__name__
+                log.error("notice.failed", notice=kind, **fault(problem))  # noqa: TRY400  # no payload
+        return unsent
+
+    def _beyond(self, many: ToEach) -> ToEach:
+        """Return the notices without the service's own accounts, which are on no server."""
+        home = self._home
+        if not any(home in f"{jid}/" for jid in many.to):
+            return many
+        return replace(many, to=tuple(jid for jid in many.to if self.claims(jid)))
+
+    def _send(self, what: Notice) -> bool:
+        if self._home in f"{what.to}/" and not self.claims(what.to):
+            return False
+        if type(what) is Deliver and what.level is not Level.UNACKNOWLEDGED:
+            return self._send_at_level(what)
+        message = notices.notice(what, self._jid, new_id)
+        size = len(message)
+        if size > MAX_STANZA_BYTES and isinstance(what, Retracted | Unlocked) and len(what.ids) > 1:
+            half = len(what.ids) // 2
+            ids = what.ids[:half], what.ids[half:]
+            return all(self._send(replace(what, ids=part)) for part in ids)
+        return self._write(message, size)

@@ -1,23 +1,25 @@
-"""Requests in IQs: each is submitted to the broker and answered exactly once, whatever is wrong with it."""
+"""Requests in IQs, by the table of all verbs."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 from msgspec.structs import replace
 
 from pubqueue.engine.table import READS
-from pubqueue.faces.faults import fault
-from pubqueue.faces.flow.intake import notified_node
-from pubqueue.faces.flow.reads import Reads
-from pubqueue.faces.xmpp.answers import is_request
-from pubqueue.faces.xmpp.commands.command_handler import CommandHandler
-from pubqueue.faces.xmpp.parse.carrying import is_carried
-from pubqueue.faces.xmpp.parse.iq import Asked, Iq
-from pubqueue.faces.xmpp.parse.publishing import answer_wanted
+from pubqueue.faces.flow import Reads, fault, notified_node
+from pubqueue.faces.xmpp.commands import handler
+from pubqueue.faces.xmpp.commands.handler import CommandHandler
+from pubqueue.faces.xmpp.link import is_request
+from pubqueue.faces.xmpp.parse import nodes, queue, reading
+from pubqueue.faces.xmpp.parse.iq import Asked, Iq, is_carried
+from pubqueue.faces.xmpp.parse.queue import answer_wanted
 from pubqueue.faces.xmpp.refusals import (
     INTERNAL_FAULT,
     SERVICE_UNAVAILABLE,
@@ -26,34 +28,37 @@ from pubqueue.faces.xmpp.refusals import (
     behind,
     busy,
     excessive,
+    unsupported,
     words,
 )
-from pubqueue.faces.xmpp.render import answer_sizes, disco
+from pubqueue.faces.xmpp.render import disco, pages, replies
 from pubqueue.faces.xmpp.stream.reader import REFUSED
 from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
-from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
-from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.faces.xmpp.xml.stanza import new_id
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import Jid, Millis
 from pubqueue.model.replies import RostersWanted, Subscribed
 from pubqueue.rules.retrieve import Retrieve
 from pubqueue.rules.subscribe import SetOptions, Subscribe
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from pubqueue.engine.table import Request
-    from pubqueue.faces.flow.intake import Load
+    from pubqueue.faces.flow import Load
     from pubqueue.faces.xmpp.link import Link
+    from pubqueue.faces.xmpp.qos.deliveries import Deliveries
     from pubqueue.faces.xmpp.qos.receiver import Receiver
-    from pubqueue.faces.xmpp.qos_deliveries.deliveries import Deliveries
-    from pubqueue.faces.xmpp.rosters import Rosters
-    from pubqueue.faces.xmpp.stream.pace import Pace
-    from pubqueue.faces.xmpp.terms import Terms
-    from pubqueue.faces.xmpp.verbs import Handler, Renderer
-    from pubqueue.faces.xmpp.xml.stanza import Stanza
+    from pubqueue.faces.xmpp.settings import XmppTerms
+    from pubqueue.faces.xmpp.signals import Rosters
+    from pubqueue.faces.xmpp.stream.to_many import Pace
+    from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Contact, Principal
+
+
+# Requests in IQs: each is submitted to the broker and answered exactly once, whatever is wrong with it.
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +75,7 @@ class Requests:
     def __init__(
         self,
         link: Link,
-        terms: Terms,
+        terms: XmppTerms,
         *,
         pace: Pace,
         messages: Receiver,
@@ -161,7 +166,7 @@ class Requests:
             self._refuse(stanza, behind())
         else:
             wanted = answer_wanted(iq) if verb.briefly else ""
-            if (no := answer_sizes.beyond(request, wanted)) is not None:
+            if (no := replies.beyond(request, wanted)) is not None:
                 self._refuse(stanza, words(no))
                 return
             write = verb.briefly.get(wanted, verb.write)
@@ -264,3 +269,128 @@ class Requests:
             self._intake.charge(self._principal(stanza.sender.jid), stanza.cost)
         elif (sender := stanza.top.get("from")) is not None:
             self._intake.charge(self._principal(Jid(sender)), stanza.cost)
+
+
+# The table of all requests, keyed by the type of the IQ, its child, and its grandchild.
+#
+# A row has a reader for the request and a renderer for its reply. A reader checks only that the request is well-formed and complete; rights
+# are checked by the rules. It returns a request to the core, a stanza error if the request is malformed, or the answer itself if the core
+# is not needed.
+
+Reader = Callable[["Iq"], "Request | Asked | StanzaError | bytes"]
+Key = tuple[str, str, str]
+Renderer = Callable[[Any, str], bytes]
+"""Renders a reply, of the request's type, to the contents of the IQ result, given the service's name."""
+
+
+class Instead(Protocol):
+    """Returns what an error contains instead of the request, given the refusal and the request; None for the request."""
+
+    def __call__(self, refused: Refused, *, asked: Element) -> bytes | None:
+        """Return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """Reads and answers one kind of request."""
+
+    read: Reader
+    write: Renderer = replies.done
+    briefly: Mapping[str, Renderer] = field(default_factory=dict)
+    """The renderers for requests with an attribute that selects another answer."""
+    refuse: Instead | None = None
+    """Returns what an error contains instead of the request's child; None: it repeats the child."""
+    accompanied: bool = False
+    """Whether the IQ may have other children, which its reader checks."""
+    lax: bool = False
+    """Whether a `get` changes something, which RFC 6120 8.2.3 forbids."""
+
+
+def _unsupported(feature: str) -> Handler:
+    return Handler(lambda _iq: unsupported(feature))
+
+
+def _constant(answer: Callable[[], str]) -> Handler:
+    """Return the handler of a request that does not need the core. slixmpp would answer any number of them."""
+    return Handler(lambda _iq: answer().encode())
+
+
+def _time() -> str:
+    return replies.entity_time(Millis(time.time_ns() // 1_000_000))
+
+
+PUBLISH: Final = Handler(
+    queue.publish,
+    replies.published,
+    briefly={"short": replies.published_briefly, "known": replies.published_if_known},
+    accompanied=True,
+)
+RETRACT: Final = Handler(queue.retract, briefly={"known": replies.withdrawn}, accompanied=True)
+
+# fmt: off
+_P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.PUBQUEUE
+_p, _o = ns.PUBSUB, ns.OWNER
+
+VERBS: Final[Mapping[Key, Handler]] = {
+    ("set", _P, f"{_p} publish"):       PUBLISH,
+    ("set", _P, f"{_p} retract"):       RETRACT,
+    ("get", _P, f"{_p} retract"):       Handler(queue.retract_from_queue, accompanied=True, lax=True),  # XEP-0254 example 6 (row 1)
+    ("set", _P, f"{_Q} unlock"):        Handler(queue.unlock, accompanied=True),
+    ("get", _P, f"{_Q} unlock"):        Handler(queue.unlock, accompanied=True, lax=True),  # as in examples 10-15
+    ("set", _P, f"{_p} subscribe"):     Handler(nodes.subscribe, replies.subscribed, refuse=replies.wanted, accompanied=True),
+    ("set", _P, f"{_p} unsubscribe"):   Handler(nodes.unsubscribe, replies.unsubscribed),
+    ("get", _P, f"{_p} options"):       Handler(nodes.get_options, replies.options),
+    ("set", _P, f"{_p} options"):       Handler(nodes.set_options, replies.options),
+    ("set", _P, f"{_p} create"):        Handler(nodes.create, replies.created, accompanied=True),
+    ("get", _P, f"{_p} default"):       Handler(nodes.get_default_options, replies.default_options),
+    ("get", _P, f"{_p} items"):         Handler(reading.retrieve_items, replies.retrieved, accompanied=True),
+    ("get", _P, f"{_p} subscriptions"): Handler(reading.my_subscriptions, replies.my_subscriptions, accompanied=True),
+    ("get", _P, f"{_p} affiliations"):  Handler(reading.my_affiliations, replies.my_affiliations, accompanied=True),
+    ("get", _O, f"{_o} configure"):     Handler(nodes.get_configuration, replies.configuration),
+    ("set", _O, f"{_o} configure"):     Handler(nodes.set_configuration),
+    ("get", _O, f"{_o} default"):       _constant(replies.default_configuration),
+    ("set", _O, f"{_o} delete"):        Handler(nodes.delete),
+    ("set", _O, f"{_o} purge"):         Handler(nodes.purge),
+    ("get", _O, f"{_o} affiliations"):  Handler(nodes.get_affiliations, replies.affiliations, accompanied=True),
+    ("set", _O, f"{_o} affiliations"):  Handler(nodes.set_affiliations, refuse=replies.unchanged),
+    ("get", _O, f"{_o} subscriptions"): Handler(nodes.get_subscriptions, replies.node_subscriptions, accompanied=True),
+    ("set", _O, f"{_o} subscriptions"): Handler(nodes.set_subscriptions, refuse=replies.standing),
+
+    ("set", f"{_X} touch", ""):        Handler(queue.touch, replies.touched),
+    ("set", f"{_X} redrive", ""):      Handler(queue.redrive, replies.redriven),
+    ("set", f"{_X} commit", ""):       Handler(queue.commit, replies.committed),
+    ("set", f"{_X} abort", ""):        Handler(queue.abort),
+    ("get", f"{_X} txn", ""):          Handler(queue.ask, replies.last_version),
+    ("get", f"{_X} transactions", ""): Handler(queue.records, replies.transactions),
+    ("get", f"{_X} events", ""):       Handler(reading.events, pages.events),
+    ("get", f"{_X} items", ""):        Handler(reading.read_items, pages.items),
+    ("get", f"{_X} nodes", ""):        Handler(reading.nodes, pages.nodes),
+
+    ("get", f"{ns.DISCO_INFO} query", ""):  Handler(handler.disco_info, disco.node_info),
+    ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(handler.disco_items, disco.items),
+    ("get", f"{ns.PING} ping", ""):         _constant(str),  # XEP-0199: the result is empty
+    ("get", f"{ns.VERSION} query", ""):     _constant(replies.software_version),
+    ("get", f"{ns.TIME} time", ""):         _constant(_time),
+    ("set", f"{ns.COMMANDS} command", ""):  Handler(handler.step),
+    ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command must be an IQ of type set")),
+}
+# fmt: on
+
+STRICT: Final = {key: verb for key, verb in VERBS.items() if not verb.lax}
+"""The table without the `get`s that change something."""
+
+_UNKNOWN: Final = Handler(
+    lambda _iq: bad_request(text="this is not a request of XEP-0060 or XEP-0254"), accompanied=True
+)
+_NOT_SERVED: Final = Handler(lambda _iq: SERVICE_UNAVAILABLE)
+_BESIDE: Final = Handler(lambda _iq: bad_request(text="the stanza contains another request"))
+
+
+def find(verbs: Mapping[Key, Handler], kind: str, child: Element) -> Handler:
+    """Return the row for a request, or a row that refuses unknown requests."""
+    if child.tag not in {_P, _O}:
+        return verbs.get((kind, child.tag, ""), _NOT_SERVED)
+    grandchildren = child.children
+    tag = grandchildren[0].tag if grandchildren else ""
+    verb = verbs.get((kind, child.tag, tag), _UNKNOWN)
+    return verb if verb.accompanied or len(grandchildren) == 1 else _BESIDE

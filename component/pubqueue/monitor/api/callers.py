@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
-from pubqueue.faces.http.credentials import CHALLENGES, credentials_of
+from pubqueue.faces.http.host import CHALLENGES, credentials_of
 from pubqueue.faces.http.problems import problem
 from pubqueue.model.entities import Jid
 from pubqueue.monitor.page.logins import FACE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pubqueue.accounts.accounts import Accounts, Proven
-    from pubqueue.config.plain_text import Networks
+    from pubqueue.config.checks import Networks
     from pubqueue.model.entities import Principal
     from pubqueue.operations.model import Operation
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.faces.http.problems import MEDIA_TYPE
-from pubqueue.faces.http_status import STATUS
+from pubqueue.faces.http.problems import MEDIA_TYPE, STATUS
 from pubqueue.monitor.api.parameters import JSON
 from pubqueue.monitor.bodies import FORM
 from pubqueue.operations.model import Cell, ParameterKind

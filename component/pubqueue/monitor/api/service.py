@@ -10,10 +10,9 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from aiohttp import web
 
-from pubqueue.faces.http.problems import problem
-from pubqueue.faces.http_status import STATUS
-from pubqueue.faces.xmpp.xml.jids import jid_of
-from pubqueue.faces.xmpp.xml.payload_text import from_text
+from pubqueue.faces.http.problems import STATUS, problem
+from pubqueue.faces.xmpp.xml.payload import from_text
+from pubqueue.faces.xmpp.xml.stanza import jid_of
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import suggestion
 from pubqueue.monitor.api import openapi
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pubqueue.accounts.accounts import Accounts, Proven
-    from pubqueue.config.plain_text import Networks
+    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
     from pubqueue.model.decision import Refused
     from pubqueue.model.entities import Principal

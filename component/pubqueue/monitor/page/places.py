@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from pubqueue.config import plain_text
-from pubqueue.faces.http.urls import split
+from pubqueue.config import checks
+from pubqueue.faces.http.host import split
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.config.plain_text import Networks
+    from pubqueue.config.checks import Networks
 
 PLACES: Final = frozenset({"./", "queue", "items", "item", "reasons", "ask"})
 """Pages to which a login returns."""
@@ -67,7 +67,7 @@ def is_private(request: web.Request) -> bool:
 
 def is_guarded(request: web.Request, proxies: Networks) -> bool:
     """Return whether this connection may carry a password: with TLS, from this host, or from a configured proxy."""
-    return request.secure or plain_text.is_trusted(request.remote or "", proxies)
+    return request.secure or checks.is_trusted(request.remote or "", proxies)
 
 
 def address_of(request: web.Request, proxies: Networks = ()) -> str:
@@ -78,7 +78,5 @@ def address_of(request: web.Request, proxies: Networks = ()) -> str:
     """
     remote = request.remote or ""
     forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    believed = plain_text.address_of(forwarded) is not None and plain_text.is_trusted(
-        remote, proxies
-    )
+    believed = checks.address_of(forwarded) is not None and checks.is_trusted(remote, proxies)
     return forwarded if believed else remote

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
-from pubqueue.faces.http_status import STATUS
+from pubqueue.faces.http.problems import STATUS
 from pubqueue.model.entities import ItemId, Jid, State
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
 from pubqueue.monitor.bodies import form_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from multidict import MultiDict
 
-    from pubqueue.config.plain_text import Networks
+    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Principal
     from pubqueue.monitor.page.logins import Login, Logins

@@ -14,7 +14,7 @@ from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
 from harness.patience import TIMEOUT
 
-from pubqueue.faces.grpc.json.door import VERSION, JsonDoor
+from pubqueue.faces.grpc.transcoding import VERSION, JsonDoor
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Bounds, Place
 

@@ -10,17 +10,17 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.grpc.json import requests
-from pubqueue.faces.grpc.json.requests import (
+from pubqueue.faces.grpc import transcoding
+from pubqueue.faces.grpc.statuses import CallError
+from pubqueue.faces.grpc.transcoding import (
     MAX_DIGITS,
     MAX_ELEMENTS,
     MAX_VALUES,
+    ROWS,
     fields_of,
     message_of,
 )
-from pubqueue.faces.grpc.json.rows import ROWS
-from pubqueue.faces.grpc.wire.messages import tech as m
-from pubqueue.faces.grpc.wire.statuses import CallError
+from pubqueue.faces.grpc.wire import tech as m
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
@@ -49,7 +49,7 @@ def test_what_is_no_object_is_refused(body):  # G48, G49
 
 @pytest.mark.parametrize("inner", [b"[],", b"{},", b"1,"])
 def test_what_would_become_millions_of_objects_is_not_parsed(inner, monkeypatch):  # G48, G49
-    monkeypatch.setattr(requests.json, "loads", None)
+    monkeypatch.setattr(transcoding.json, "loads", None)
     body = b'{"a":[' + inner * MAX_ELEMENTS + b"[]]}"
     with pytest.raises(CallError, match=f"more than {MAX_ELEMENTS} commas and brackets"):
         fields_of(body)

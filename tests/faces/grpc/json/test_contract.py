@@ -17,9 +17,9 @@ from faces.grpc.json.clients import hosted, plain
 from faces.grpc.test_contract import NAME, TYPE, ids
 from harness.patience import until
 
-from pubqueue.faces.grpc.json import door
-from pubqueue.faces.grpc.pubsub.subscriptions import EARLY
-from pubqueue.faces.grpc.wire.statuses import problem_of
+from pubqueue.faces.grpc import transcoding
+from pubqueue.faces.grpc.statuses import problem_of
+from pubqueue.faces.grpc.subscriptions import EARLY
 from pubqueue.model.entities import ItemId
 
 __all__ = ["ids", "make_store", "sides"]
@@ -83,7 +83,9 @@ class JsonClient:
     async def take(self, node, count, wait):
         if not wait:
             return await self._pull(node, count, returnImmediately=True)
-        with mock.patch.object(door, "MAX_WAIT", wait + EARLY):  # of all polls of this process
+        with mock.patch.object(
+            transcoding, "MAX_WAIT", wait + EARLY
+        ):  # of all polls of this process
             return await self._pull(node, count)
 
     async def retract(self, node, item):

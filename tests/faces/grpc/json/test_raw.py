@@ -18,11 +18,11 @@ from faces.sides import SERVICE
 from harness.patience import TIMEOUT, until
 
 from pubqueue.accounts.credentials import User
-from pubqueue.faces.grpc.entry.turns import LARGE
-from pubqueue.faces.grpc.entry.until_stop import UntilStop
-from pubqueue.faces.grpc.json import door
-from pubqueue.faces.grpc.terms import Terms
-from pubqueue.faces.grpc.wire.statuses import STOPPING
+from pubqueue.faces.grpc import transcoding
+from pubqueue.faces.grpc.callers import LARGE
+from pubqueue.faces.grpc.server import UntilStop
+from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.statuses import STOPPING
 from pubqueue.model.entities import Jid
 
 DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
@@ -84,13 +84,13 @@ async def test_the_other_parameters_are_passed_over(http):  # G49
 
 
 async def test_a_body_above_the_limit_is_not_read(root, http, made):  # G12, G49
-    declared = {"Content-Length": f"{door.MAX_BODY + 1}", "Expect": "100-continue"}
+    declared = {"Content-Length": f"{transcoding.MAX_BODY + 1}", "Expect": "100-continue"}
     answer = await answered(root, "POST", "/topics/publish", declared)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert error_of(answer.partition(b"\r\n\r\n")[2]) == (413, "INVALID_ARGUMENT")
 
     async def endless():
-        for _ in range(door.MAX_BODY // 65_536 + 1):
+        for _ in range(transcoding.MAX_BODY // 65_536 + 1):
             yield b" " * 65_536
 
     assert of(await http.post("/topics", content=endless())) == (413, "INVALID_ARGUMENT")
@@ -123,7 +123,7 @@ async def test_a_client_that_expects_continue_gets_it(root):  # G49
 
 
 async def test_a_body_that_does_not_come_is_given_up(root, monkeypatch):  # G48, G49
-    monkeypatch.setattr(door, "BODY_TIMEOUT", 0.05)
+    monkeypatch.setattr(transcoding, "BODY_TIMEOUT", 0.05)
     found = await answered(root, "POST", "/topics", {"Content-Length": "9"}, b"{")
     assert found.startswith(b"HTTP/1.1 408 ")
 
@@ -148,7 +148,7 @@ async def test_a_pull_whose_client_hangs_up_takes_nothing(side, root, http, made
 
 
 async def test_a_pull_ends_before_its_client_does(http, made, monkeypatch):  # G15, G49
-    monkeypatch.setattr(door, "MAX_WAIT", 0.2)
+    monkeypatch.setattr(transcoding, "MAX_WAIT", 0.2)
     answer = await http.post("/subscriptions/pull", json={"subscription": BILL})
     assert of(answer) == (503, "UNAVAILABLE")
     batch = await http.post("/subscriptions/pullBatch", json={"subscription": BILL})
@@ -156,7 +156,7 @@ async def test_a_pull_ends_before_its_client_does(http, made, monkeypatch):  # G
 
 
 async def test_what_takes_too_long_is_given_up(http, made, monkeypatch):  # G49
-    monkeypatch.setattr(door, "MAX_TIME", 0.05)
+    monkeypatch.setattr(transcoding, "MAX_TIME", 0.05)
     answer = await http.post("/subscriptions/pull", json={"subscription": BILL})
     assert of(answer) == (503, "UNAVAILABLE")
 
@@ -217,7 +217,7 @@ class TestUsers:
             User("tok", tokens=DIGEST, local=True),
             User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
         ]
-        return partial(clients.a_face, terms=Terms(), more_users=more)
+        return partial(clients.a_face, terms=GrpcTerms(), more_users=more)
 
     @pytest.fixture(autouse=True)
     def local(self, side):
@@ -275,15 +275,15 @@ async def test_large_bodies_wait_for_their_turn_and_other_accounts_do_not(
     root, http, made, monkeypatch
 ):  # G12, G48, G49
     """A slow client has room for one large body, and its next ones wait until that is gone."""
-    url, begun, read = httpx.URL(root), [], door.bodies.read
+    url, begun, read = httpx.URL(root), [], transcoding.host.read
 
     async def noted(request, *more):
         begun.append(request.content_length)
         return await read(request, *more)
 
-    monkeypatch.setattr(door.bodies, "read", noted)
+    monkeypatch.setattr(transcoding.host, "read", noted)
     head = (
-        f"POST /v1beta1a/topics HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: {door.MAX_BODY}\r\n"
+        f"POST /v1beta1a/topics HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: {transcoding.MAX_BODY}\r\n"
         "Expect: 100-continue\r\n\r\n"
     )
     slow = []
@@ -298,9 +298,9 @@ async def test_large_bodies_wait_for_their_turn_and_other_accounts_do_not(
         message = {"data": b64encode(bytes(LARGE)).decode()}
         said = {"topic": "/topics/shop/of-bee", "message": message}
         assert (await bee.post("/topics/publish", json=said)).json() == {}
-    assert begun.count(door.MAX_BODY) == 1
+    assert begun.count(transcoding.MAX_BODY) == 1
     slow[0].close()
-    await until(lambda: begun.count(door.MAX_BODY) == 2)
+    await until(lambda: begun.count(transcoding.MAX_BODY) == 2)
     for writer in slow:
         writer.close()
 

@@ -8,10 +8,9 @@ from importlib import resources
 import grpc
 import pytest
 
-from pubqueue.faces.grpc.json import rows
-from pubqueue.faces.grpc.json.rows import ROWS
-from pubqueue.faces.grpc.json.statuses import HTTP, error
-from pubqueue.faces.grpc.wire.messages import tech as m
+from pubqueue.faces.grpc import transcoding
+from pubqueue.faces.grpc.transcoding import HTTP, ROWS, error
+from pubqueue.faces.grpc.wire import tech as m
 
 DOCUMENT = json.loads(
     resources.files("googleapiclient.discovery_cache.documents")
@@ -77,7 +76,7 @@ def test_fields_are_those_of_the_document(name):  # G49
     ],
 )
 def test_a_name_in_a_path(path, name):  # G2, G49
-    row, named = rows.find("GET", path)
+    row, named = transcoding.find("GET", path)
     assert (row.word, named) == ("topics.get", {"topic": name})
 
 
@@ -96,11 +95,11 @@ def test_a_name_in_a_path(path, name):  # G2, G49
     ],
 )
 def test_what_is_no_method(method, path):  # G49
-    assert rows.find(method, path) is None
+    assert transcoding.find(method, path) is None
 
 
 def test_a_word_of_a_method_is_a_name_where_names_are():
-    row, named = rows.find("GET", "/topics/publish")
+    row, named = transcoding.find("GET", "/topics/publish")
     assert (row.word, named) == ("topics.get", {"topic": "publish"})
 
 

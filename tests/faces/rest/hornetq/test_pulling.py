@@ -11,7 +11,7 @@ from faces.rest.hornetq.steps import FORM, consumer, create, lead, msg
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.rest.hornetq import consumers
+from pubqueue.faces.rest import face
 from pubqueue.stores.sqlite import SqliteStore
 
 __all__ = ["make_store"]
@@ -256,7 +256,7 @@ async def test_no_consumer_is_made_of_a_queue_that_is_not_there(rest, bee):
 
 
 async def test_an_account_has_so_many_consumers(rest, bee, monkeypatch):
-    monkeypatch.setattr(consumers, "MAX_OF_ACCOUNT", 2)
+    monkeypatch.setattr(face, "MAX_OF_ACCOUNT", 2)
     places = [(await consumer(bee)).headers["Location"] for _ in range(2)]
     where = await lead(bee, "/queues/jobs", "pull-consumers")
     assert (await bee.post(where)).status_code == 429
@@ -265,7 +265,7 @@ async def test_an_account_has_so_many_consumers(rest, bee, monkeypatch):
 
 
 async def test_of_messages_for_repetitions_the_oldest_go(rest, etl, bee, monkeypatch):
-    monkeypatch.setattr(consumers, "MAX_KEPT", 150)
+    monkeypatch.setattr(face, "MAX_KEPT", 150)
     first = []
     for _ in range(2):
         await create(etl, b"x" * 100)

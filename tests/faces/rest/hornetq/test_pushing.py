@@ -12,12 +12,8 @@ from faces.rest.push.hooks import LOOPBACK, Hook, hooked
 from harness.patience import LOOK, TIMEOUT, until
 from lxml import etree
 
-from pubqueue.faces.push.client import for_origin
-from pubqueue.faces.push.targets import read
-from pubqueue.faces.push.terms import PushTerms
-from pubqueue.faces.push.verdicts import Outcome, Verdict
-from pubqueue.faces.rest.push.hornetq import filled, judged
-from pubqueue.faces.rest.push.words import HornetqWords
+from pubqueue.faces.push.client import Outcome, PushTerms, Verdict, for_origin, read
+from pubqueue.faces.rest.push import HornetqWords, filled, judged
 from pubqueue.stores.sqlite import SqliteStore
 
 XML = {"Content-Type": "application/xml"}

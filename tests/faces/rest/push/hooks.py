@@ -8,8 +8,7 @@ from aiohttp import web
 from faces.rest.clients import served
 from lxml import etree
 
-from pubqueue.faces.push.targets import read
-from pubqueue.faces.push.terms import PushTerms
+from pubqueue.faces.push.client import PushTerms, read
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 

@@ -13,8 +13,7 @@ from faces.sides import two_sides
 from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.killed_lives import killed_itself, start_doomed
 
-from pubqueue.faces.push.targets import read
-from pubqueue.faces.push.terms import PushTerms
+from pubqueue.faces.push.client import PushTerms, read
 from pubqueue_demo.prosody import free_ports
 
 __all__ = ["make_store"]

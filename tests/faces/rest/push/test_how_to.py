@@ -8,9 +8,9 @@ import msgspec
 from faces.rest.push.hooks import Hook, pushing, register
 from faces.rest.test_messages import post
 
-from pubqueue.config.rest.places import push_terms
-from pubqueue.config.rest.settings import RestSettings
+from pubqueue.config.rest import push_terms
 from pubqueue.config.settings import Settings
+from pubqueue.faces.rest.settings import RestSettings
 
 PAGE = Path(__file__).parents[4] / "docs/how-to/rest-push.md"
 

@@ -18,8 +18,7 @@ from faces.rest.test_messages import post
 from harness.patience import LOOK, TIMEOUT, until
 
 from pubqueue.faces.push import worker
-from pubqueue.faces.push.targets import read
-from pubqueue.faces.push.terms import PushTerms
+from pubqueue.faces.push.client import PushTerms, read
 from pubqueue.model.entities import NodeName, later, seconds
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.calendar import Calendar

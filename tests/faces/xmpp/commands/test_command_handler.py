@@ -8,13 +8,13 @@ from harness.servers.stub_server import ROOT, parse
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.faces.xmpp.commands.command_handler import BUSY, MAX_FORM_LENGTH, CommandHandler
-from pubqueue.faces.xmpp.commands.program import FORM_TYPE
-from pubqueue.faces.xmpp.commands.sessions import AGE
+from pubqueue.faces.xmpp.commands.handler import BUSY, MAX_FORM_LENGTH, CommandHandler
+from pubqueue.faces.xmpp.commands.operation_forms import FORM_TYPE
+from pubqueue.faces.xmpp.commands.steps import AGE
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.reader import StreamParser
-from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
+from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.replies import Described, NodeEntry, NodePage, Power, Powers
 from pubqueue.rules.inspect import AskPowers

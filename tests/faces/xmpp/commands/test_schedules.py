@@ -4,8 +4,8 @@ import pytest
 from harness.batches.facts import NIGHTLY, NOW, who
 from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.commands.command_steps import Form
 from pubqueue.faces.xmpp.commands.forms.schedules import COMMANDS
+from pubqueue.faces.xmpp.commands.steps import Form
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.model.entities import seconds
 from pubqueue.model.schedules import Definition, Missed, SchedulePage, Source

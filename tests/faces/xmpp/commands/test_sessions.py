@@ -2,8 +2,8 @@
 
 import pytest
 
-from pubqueue.faces.xmpp.commands import sessions
-from pubqueue.faces.xmpp.commands.sessions import AGE, MAX_OF_ACCOUNT, CommandSessions
+from pubqueue.faces.xmpp.commands import steps
+from pubqueue.faces.xmpp.commands.steps import AGE, MAX_OF_ACCOUNT, CommandSessions
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.model.entities import Jid
 
@@ -71,7 +71,7 @@ def test_of_one_account_only_the_last_ones_are_kept(kept):
 
 
 def test_in_all_there_are_no_more_than_so_many(kept, monkeypatch):
-    monkeypatch.setattr(sessions, "MAX_SESSIONS", 3)
+    monkeypatch.setattr(steps, "MAX_SESSIONS", 3)
     made = [begun(kept, Jid(f"u{n}@x/1")) for n in range(5)]
     assert [kept.find(one.jid, one.name) is one for one in made] == [False] * 2 + [True] * 3
 

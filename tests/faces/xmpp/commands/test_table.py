@@ -5,10 +5,10 @@ import re
 import pytest
 from lxml import etree
 
-from pubqueue.faces.xmpp.commands.command_steps import CommandTable, Field, Form, Result
+from pubqueue.faces.xmpp.commands.handler import command
+from pubqueue.faces.xmpp.commands.operation_forms import choose_node, node_of
+from pubqueue.faces.xmpp.commands.steps import CommandTable, Field, Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
-from pubqueue.faces.xmpp.commands.words import choose_node, node_of
-from pubqueue.faces.xmpp.commands.write import command
 from pubqueue.model.entities import Jid, Node, NodeConfig, NodeName, Principal
 from pubqueue.model.replies import Power, Powers
 from pubqueue.operations.model import Given, count, span

@@ -9,10 +9,9 @@ from harness.patience import TIMEOUT
 from harness.servers.stage import SERVICE, staged
 
 from pubqueue.engine import reaper
-from pubqueue.faces.xmpp.parse.carrying import Carried, Step
-from pubqueue.faces.xmpp.qos import deliveries
-from pubqueue.faces.xmpp.qos.terms import QosTerms
-from pubqueue.faces.xmpp.terms import Terms
+from pubqueue.faces.xmpp.parse.iq import Carried, Step
+from pubqueue.faces.xmpp.qos import receiver
+from pubqueue.faces.xmpp.settings import QosTerms, XmppTerms
 from pubqueue.model.entities import Jid, Millis, NodeName, Principal
 from pubqueue.model.records import MAX_REASON_LENGTH
 from pubqueue.monitor.message_gauges import of_kept_messages, of_messages
@@ -76,7 +75,7 @@ class Play:
         assert await self.events() == []
 
     def set_terms(self, **terms):
-        self.stage.face.adopt(Terms(qos=QosTerms(**terms)))
+        self.stage.face.adopt(XmppTerms(qos=QosTerms(**terms)))
 
 
 @asynccontextmanager
@@ -198,7 +197,7 @@ async def test_deliveries_have_their_effect_in_the_order_in_which_they_were_aske
             await play.step(name, "assured", publishes(name), msg_id=name)
         recent = play.stage.face.messages.recent
         for name in "bd":  # these are read from the store
-            recent.forget(deliveries.mark_of(Jid(ANN), name))
+            recent.forget(receiver.mark_of(Jid(ANN), name))
         for name in "dbca":
             await play.ask(f"d{name}", f"<deliver xmlns='{QOS}' msgId='{name}'/>")
         found = [await play.next() for _ in range(8)]
@@ -212,7 +211,7 @@ async def test_a_message_that_is_replaced_while_it_is_read_is_read_again():
     async with playing() as play:
         await play.step("1", "assured", publishes("a"))
         recent = play.stage.face.messages.recent
-        mark = deliveries.mark_of(Jid(ANN), "m")
+        mark = receiver.mark_of(Jid(ANN), "m")
         stale = replace(SMALL, message=publishes("stale").encode())
         recent.add(mark, stale, b"another digest")
         answer = await play.step("d", "deliver")
@@ -442,11 +441,11 @@ async def test_an_event_has_the_number_of_those_that_it_stands_for():
 
 
 def test_the_last_messages_are_here_and_bounded():
-    recent = deliveries.Recent()
-    for number in range(deliveries.MAX_RECENT + 1):
+    recent = receiver.Recent()
+    for number in range(receiver.MAX_RECENT + 1):
         recent.add(str(number), SMALL, b"d")
     assert (recent.find("0"), recent.find("1")) == (None, (SMALL, b"d"))
-    recent.add("large", replace(SMALL, message=b"x" * deliveries.MAX_RECENT_BYTES), b"d")
+    recent.add("large", replace(SMALL, message=b"x" * receiver.MAX_RECENT_BYTES), b"d")
     assert recent.find("1") is None
     assert recent.find("large") is not None
     recent.forget("large")

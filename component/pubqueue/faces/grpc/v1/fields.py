@@ -1,26 +1,28 @@
-"""The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
-
-A field that is set and has no row here is refused by its name: no field is accepted and ignored.
-"""
+"""Topics, subscriptions and messages of `google.pubsub.v1`, from and to nodes and items."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.grpc.pubsub import marks
-from pubqueue.faces.grpc.pubsub.settling import MAX_DEADLINE
-from pubqueue.faces.grpc.push import configs, endpoints
-from pubqueue.faces.grpc.wire.messages import v1
-from pubqueue.faces.grpc.wire.names import (
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from pubqueue.faces.grpc import endpoints, topics
+from pubqueue.faces.grpc.statuses import invalid, unimplemented
+from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE
+from pubqueue.faces.grpc.wire import (
     BadNameError,
     ResourceKind,
+    StoredMessage,
+    ack_id,
+    message_of,
     name_of,
     node_of,
     topic_of,
+    v1,
 )
-from pubqueue.faces.grpc.wire.statuses import invalid, unimplemented
-from pubqueue.model.entities import NodeName
+from pubqueue.model.entities import DELIVERIES, DIED_IN, NodeName
+from pubqueue.rules.room import STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,9 +30,15 @@ if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
     from google.protobuf.message import Message
 
-    from pubqueue.model.entities import Node, NodeConfig
+    from pubqueue.model.entities import Item, Node, NodeConfig
     from pubqueue.rules.nodeconfig import Value
 
+
+# The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
+#
+# A field that is set and has no row here is refused by its name: no field is accepted and ignored.
+
+if TYPE_CHECKING:
     Settings = dict[str, Value]
     Read = Callable[[v1.Subscription, NodeConfig | None], Settings]
     """Returns the settings of a field; the second argument are the settings before, None for a new subscription."""
@@ -116,9 +124,9 @@ def _labels(given: v1.Subscription | v1.Topic, before: NodeConfig | None) -> Set
             raise invalid(
                 f"labels: {name!a} is a lower-case letter and up to 62 of a-z, 0-9, _ and -; a value has up to 63 of these"
             )
-        if name.startswith(marks.OWN):
-            raise invalid(f"labels: names that begin with {marks.OWN} are the service's own")
-    return {"labels": marks.with_labels(before, found)}
+        if name.startswith(topics.OWN):
+            raise invalid(f"labels: names that begin with {topics.OWN} are the service's own")
+    return {"labels": topics.with_labels(before, found)}
 
 
 def whole_seconds(given: Duration, name: str, low: int, high: int) -> int:
@@ -148,7 +156,7 @@ def _dead_letters(given: v1.Subscription, _before: NodeConfig | None) -> Setting
 
 
 def _exactly_once(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
-    return {marks.EXACTLY_ONCE: "1" if given.enable_exactly_once_delivery else None}
+    return {topics.EXACTLY_ONCE: "1" if given.enable_exactly_once_delivery else None}
 
 
 def _retention(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
@@ -212,7 +220,7 @@ def _push(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
     """Return the mark of the push config of a subscription."""
     config = given.push_config
     refuse_others(config, frozenset({"push_endpoint", "attributes", "pubsub_wrapper"}), ())
-    return {endpoints.PUSH: configs.checked(config.push_endpoint, config.attributes, push_to)}
+    return {endpoints.PUSH: endpoints.checked(config.push_endpoint, config.attributes, push_to)}
 
 
 def push_updated(config: v1.PushConfig, push_to: Iterable[str], before: NodeConfig) -> Settings:
@@ -286,11 +294,11 @@ def _checked(paths: Iterable[str], kind: Message, fixed: frozenset[str]) -> list
 
 def _marked(found: Settings, before: str) -> Settings:
     """Return the settings with the marks among them in `labels`."""
-    own = {name: found.pop(name) for name in tuple(found) if name.startswith(marks.OWN)}
+    own = {name: found.pop(name) for name in tuple(found) if name.startswith(topics.OWN)}
     if own:
         text = str(found.get("labels", before))
         for name, value in own.items():
-            text = marks.with_mark(text, name, None if value is None else str(value))
+            text = topics.with_mark(text, name, None if value is None else str(value))
         found["labels"] = text
     return found
 
@@ -310,7 +318,7 @@ def topic_shown(node: Node) -> v1.Topic:
     """Return a topic with the settings of its node."""
     return v1.Topic(
         name=name_of(node.name, ResourceKind.TOPIC),
-        labels=marks.of_users(node.config),
+        labels=topics.of_users(node.config),
         state=v1.Topic.ACTIVE,
     )
 
@@ -324,10 +332,10 @@ def shown(node: Node) -> v1.Subscription:
         ack_deadline_seconds=min(max(config.lock_timeout, USUAL_DEADLINE), MAX_DEADLINE),
         filter=config.filter,
         enable_message_ordering=is_ordered(node),
-        labels=marks.of_users(config),
+        labels=topics.of_users(config),
         retain_acked_messages=config.keep_done,
-        enable_exactly_once_delivery=marks.has(config, marks.EXACTLY_ONCE),
-        detached=marks.has(config, marks.DETACHED),
+        enable_exactly_once_delivery=topics.has(config, topics.EXACTLY_ONCE),
+        detached=topics.has(config, topics.DETACHED),
         state=v1.Subscription.ACTIVE,
     )
     found.expiration_policy.SetInParent()
@@ -355,3 +363,64 @@ def is_ordered(node: Node) -> bool:
 
 def _is_without_policy(config: NodeConfig) -> bool:
     return config.backoff_min == config.backoff_max == NO_PAUSE
+
+
+# From messages of `google.pubsub.v1` to those of the face, and back. Pure.
+
+DEAD: Final = "CloudPubSubDeadLetter"
+"""The prefix of the attributes with the origin of a dead message."""
+
+EVENT: Final = "x-pubqueue-event"
+"""The attribute of an event of the subscription, which is not a message."""
+
+
+def read(given: v1.PubsubMessage) -> StoredMessage:
+    """Return a message that is to be published. Its id and its time, which the service sets, are ignored.
+
+    Raises:
+        CallError: it has neither data nor attributes.
+
+    """
+    if not given.data and not given.attributes:
+        raise invalid("Some messages in the batch are empty: each needs data or attributes")
+    return StoredMessage(given.data, dict(given.attributes), given.ordering_key)
+
+
+def written(item: Item, payload: bytes) -> v1.PubsubMessage:
+    """Return the message of an item."""
+    found = message_of(payload, item.headers)
+    if payload == STATUS:
+        found = StoredMessage(b"", {EVENT: "truncated"})
+    else:
+        found.attributes.update(_of_death(item))
+    message = v1.PubsubMessage(
+        data=found.data,
+        attributes=found.attributes,
+        message_id=item.id,
+        ordering_key=found.ordering_key,
+    )
+    message.publish_time.FromMilliseconds(item.published)
+    return message
+
+
+def _of_death(item: Item) -> dict[str, str]:
+    """Return the attributes of a message that has come from another subscription, because it died there."""
+    headers = dict(item.headers)
+    origin = headers.get(DIED_IN) or (item.dead_letter and item.dead_letter.origin)
+    if not origin:
+        return {}
+    _, project, _, name = name_of(NodeName(origin), ResourceKind.SUBSCRIPTION).split("/", 3)
+    found = {f"{DEAD}SourceSubscription": name, f"{DEAD}SourceSubscriptionProject": project}
+    if DELIVERIES in headers:
+        found[f"{DEAD}SourceDeliveryCount"] = headers[DELIVERIES]
+    published = Timestamp()
+    published.FromMilliseconds(item.published)
+    return {**found, f"{DEAD}SourceTopicPublishTime": published.ToJsonString()}
+
+
+def received(item: Item, payload: bytes, node: Node) -> v1.ReceivedMessage:
+    """Return an item of the node that is locked to the caller. Attempts are counted if messages can die."""
+    attempt = item.failed + 1 if node.config.dead_letter_node else 0
+    return v1.ReceivedMessage(
+        ack_id=ack_id(item), message=written(item, payload), delivery_attempt=attempt
+    )

@@ -1,29 +1,32 @@
-"""`google.iam.v1.IAMPolicy` for topics and subscriptions: a row for each rpc."""
+"""`google.iam.v1.IAMPolicy` for topics and subscriptions, and the affiliations that its policies give."""
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from grpc import StatusCode
 
-from pubqueue.faces.grpc.pubsub import marks, subscriptions, topics
-from pubqueue.faces.grpc.v1 import policies
-from pubqueue.faces.grpc.wire.messages import iam
-from pubqueue.faces.grpc.wire.names import ResourceKind
-from pubqueue.faces.grpc.wire.statuses import CallError, invalid
-from pubqueue.model.entities import Affiliation, domain_of
+from pubqueue.faces.grpc import subscriptions, topics
+from pubqueue.faces.grpc.statuses import CallError, invalid, unimplemented
+from pubqueue.faces.grpc.wire import ResourceKind, iam
+from pubqueue.model.entities import Affiliation, Jid, domain_of
 from pubqueue.model.replies import Described, MyAffiliations
 from pubqueue.rules import access
+from pubqueue.rules.access import Action
 from pubqueue.rules.discovery import Describe, ListMyAffiliations
 from pubqueue.rules.nodes import SetAffiliations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.faces.grpc.calls import Call
-    from pubqueue.faces.grpc.services import Unary
-    from pubqueue.model.entities import Jid, Node
+    from pubqueue.faces.grpc.calls import Call, Unary
+    from pubqueue.model.entities import Node, NodeConfig
+
+
+# `google.iam.v1.IAMPolicy` for topics and subscriptions: a row for each rpc.
 
 MASKED: Final = frozenset({"bindings", "etag", "version"})
 """Fields of a policy that a mask may name: the whole policy is set in any case."""
@@ -44,7 +47,7 @@ def kind_of(resource: str) -> ResourceKind:
 
 async def _found(call: Call, resource: str) -> Node:
     if kind_of(resource) is ResourceKind.TOPIC:
-        return await topics.found(call, resource, "resource")
+        return await topics.found_topic(call, resource, "resource")
     return await subscriptions.found(call, resource, "resource")
 
 
@@ -59,7 +62,7 @@ async def _managed(call: Call, resource: str) -> Node:
 async def get_policy(call: Call, request: iam.GetIamPolicyRequest) -> iam.Policy:
     """Return the policy as it was set; affiliations that were set over other protocols are not in it."""
     node = await _managed(call, request.resource)
-    return policies.shown(policies.kept(node.config))
+    return shown(kept(node.config))
 
 
 async def set_policy(call: Call, request: iam.SetIamPolicyRequest) -> iam.Policy:
@@ -67,32 +70,32 @@ async def set_policy(call: Call, request: iam.SetIamPolicyRequest) -> iam.Policy
     if not set(request.update_mask.paths) <= MASKED:
         raise invalid("update_mask may name bindings, etag and version")
     kind = kind_of(request.resource)
-    wanted = policies.read(request.policy, kind)
+    wanted = read(request.policy, kind)
     node = await _managed(call, request.resource)
-    before = policies.kept(node.config)
-    if request.policy.etag and request.policy.etag != policies.etag(before):
+    before = kept(node.config)
+    if request.policy.etag and request.policy.etag != etag(before):
         raise CallError(StatusCode.ABORTED, "The policy has changed meanwhile: read it again.")
     entries = _entries(node, kind, before, wanted, domain_of(call.account))
     if entries:
         changes = SetAffiliations(call.by, node.name, tuple(entries.items()))
         await call.ask(changes, request.resource)
     text = msgspec.json.encode(wanted).decode() if wanted else None
-    labels = marks.with_mark(node.config.labels, policies.POLICY, text)
+    labels = topics.with_mark(node.config.labels, POLICY, text)
     configure = topics.configure if kind is ResourceKind.TOPIC else subscriptions.configure
     await configure(call, request.resource, {"labels": labels})
-    return policies.shown(wanted)
+    return shown(wanted)
 
 
 def _entries(  # two policies of a node
     node: Node,
     kind: ResourceKind,
-    before: policies.Bindings,
-    wanted: policies.Bindings,
+    before: Bindings,
+    wanted: Bindings,
     service: str,
 ) -> dict[Jid, Affiliation]:
     """Return the affiliations to set. The creator of the node stays its owner."""
-    had = policies.granted(before, kind, service)
-    gets = policies.granted(wanted, kind, service)
+    had = granted(before, kind, service)
+    gets = granted(wanted, kind, service)
     entries = dict.fromkeys(had, Affiliation.NONE) | gets
     entries.pop(node.creator, None)
     return {account: role for account, role in entries.items() if had.get(account) is not role}
@@ -103,7 +106,7 @@ async def test_permissions(
 ) -> iam.TestIamPermissionsResponse:
     """Return which of these permissions the caller has."""
     node = await _found(call, request.resource)
-    known = policies.PERMISSIONS[kind_of(request.resource)]
+    known = PERMISSIONS[kind_of(request.resource)]
     for name in request.permissions:
         if name not in known:
             raise invalid(f"permission {name[:100]!a} is none of this resource")
@@ -114,7 +117,7 @@ async def test_permissions(
     has = [
         name
         for name in request.permissions
-        if (action := known[name]) is policies.SEES or access.may(standing, action, node)
+        if (action := known[name]) is SEES or access.may(standing, action, node)
     ]
     return iam.TestIamPermissionsResponse(permissions=has)
 
@@ -125,3 +128,127 @@ RPCS: Final[Mapping[str, Unary]] = {
     "TestIamPermissions": test_permissions,
 }
 """The rpcs of the service."""
+
+
+# Policies of `google.iam.v1`, and the affiliations that they give: the meanings of roles and of members. Pure.
+
+POLICY: Final = f"{topics.OWN}policy"
+"""The mark with the policy of a node, as JSON."""
+
+Bindings = dict[str, list[str]]
+"""Members by role."""
+
+_TOPIC, _QUEUE = ResourceKind.TOPIC, ResourceKind.SUBSCRIPTION
+_OWNER, _PUBLISHER, _MEMBER = Affiliation.OWNER, Affiliation.PUBLISHER, Affiliation.MEMBER
+
+# fmt: off
+ROLES: Final[Mapping[str, Mapping[ResourceKind, Affiliation]]] = {
+    "roles/owner":             {_TOPIC: _OWNER,                   _QUEUE: _OWNER},
+    "roles/pubsub.admin":      {_TOPIC: _OWNER,                   _QUEUE: _OWNER},
+    "roles/pubsub.editor":     {_TOPIC: _PUBLISHER,               _QUEUE: _PUBLISHER},
+    "roles/pubsub.publisher":  {_TOPIC: Affiliation.PUBLISH_ONLY, _QUEUE: Affiliation.PUBLISH_ONLY},
+    "roles/pubsub.subscriber": {_TOPIC: _MEMBER,                  _QUEUE: _MEMBER},
+    "roles/pubsub.viewer":     {_TOPIC: _MEMBER},  # an account that sees a queue as a member can pull from it too
+}
+"""The affiliation of a role."""
+
+SEES: Final = None
+"""A permission of all accounts that may know of the node."""
+
+PERMISSIONS: Final[Mapping[ResourceKind, Mapping[str, Action | None]]] = {
+    _TOPIC: {
+        "pubsub.topics.get":                SEES,
+        "pubsub.topics.publish":            Action.PUBLISH,
+        "pubsub.topics.attachSubscription": Action.SUBSCRIBE,
+        "pubsub.topics.update":             Action.MANAGE,
+        "pubsub.topics.delete":             Action.MANAGE,
+        "pubsub.topics.getIamPolicy":       Action.MANAGE,
+        "pubsub.topics.setIamPolicy":       Action.MANAGE,
+    },
+    _QUEUE: {
+        "pubsub.subscriptions.get":          SEES,
+        "pubsub.subscriptions.consume":      Action.SUBSCRIBE,
+        "pubsub.subscriptions.update":       Action.MANAGE,
+        "pubsub.subscriptions.delete":       Action.MANAGE,
+        "pubsub.subscriptions.getIamPolicy": Action.MANAGE,
+        "pubsub.subscriptions.setIamPolicy": Action.MANAGE,
+    },
+}
+"""Permissions, and their actions."""
+# fmt: on
+
+_MEMBER_OF: Final = re.compile(
+    r"(?:user|serviceAccount):(?P<name>[^\s\x00-\x1f\x7f:/@\"&'<>]+)(?:@(?P<domain>[a-z0-9.-]+))?"
+)
+_RANKS: Final = (_OWNER, _PUBLISHER, _MEMBER, Affiliation.PUBLISH_ONLY)
+"""The strongest first."""
+
+
+def kept(config: NodeConfig) -> Bindings:
+    """Return the policy of a node, as it was set; an empty one at first."""
+    text = topics.all_of(config).get(POLICY, "")
+    try:
+        return msgspec.json.decode(text, type=Bindings) if text else {}
+    except msgspec.MsgspecError:
+        return {}
+
+
+def shown(bindings: Bindings) -> iam.Policy:
+    """Return a policy in the clients' form."""
+    policy = iam.Policy(version=1, etag=etag(bindings))
+    for role, members in bindings.items():
+        policy.bindings.add(role=role, members=members)
+    return policy
+
+
+def etag(bindings: Bindings) -> bytes:
+    """Return the value that distinguishes two policies."""
+    return sha256(msgspec.json.encode(bindings, order="sorted")).digest()[:12]
+
+
+def read(policy: iam.Policy, kind: ResourceKind) -> Bindings:
+    """Return the policy that a client sets.
+
+    Raises:
+        CallError: it has a role that is not one of this kind of resource, or an unsupported
+            field.
+
+    """
+    if policy.audit_configs:
+        raise unimplemented("policy.audit_configs")
+    found: Bindings = {}
+    for binding in policy.bindings:
+        if binding.HasField("condition"):
+            raise unimplemented("policy.bindings.condition")
+        if kind not in ROLES.get(binding.role, {}) and binding.role != "roles/pubsub.viewer":
+            raise invalid(f"Role {binding.role[:100]!a} is not supported for this resource.")
+        mine = found.setdefault(binding.role, [])
+        mine += [member for member in binding.members if member not in mine]
+    return found
+
+
+def granted(bindings: Bindings, kind: ResourceKind, service: str) -> dict[Jid, Affiliation]:
+    """Return the affiliations of the policy; unknown members get none."""
+    roles: dict[Jid, set[Affiliation]] = {}
+    for role, members in bindings.items():
+        affiliation = ROLES.get(role, {}).get(kind)
+        for member in members if affiliation is not None else ():
+            account = account_of(member, service)
+            if account is not None and affiliation is not None:
+                roles.setdefault(account, set()).add(affiliation)
+    return {account: _highest(some) for account, some in roles.items()}
+
+
+def account_of(member: str, service: str) -> Jid | None:
+    """Return the account of `user:X` or `serviceAccount:X`: the JID X, or the user X of the service; None for other members."""
+    found = _MEMBER_OF.fullmatch(member)
+    if found is None:
+        return None
+    return Jid(f"{found['name'].lower()}@{found['domain'] or service}")
+
+
+def _highest(some: set[Affiliation]) -> Affiliation:
+    """Return the affiliation that allows all that these allow."""
+    if {_MEMBER, Affiliation.PUBLISH_ONLY} <= some and _OWNER not in some:
+        return _PUBLISHER
+    return min(some, key=_RANKS.index)

@@ -11,17 +11,15 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.faces.grpc.pubsub import marks, settling, subscriptions
-from pubqueue.faces.grpc.pubsub.open_streams import DISMISSED
-from pubqueue.faces.grpc.pubsub.outstanding import Credit
-from pubqueue.faces.grpc.pubsub.settling import MAX_DEADLINE
-from pubqueue.faces.grpc.v1 import once
-from pubqueue.faces.grpc.v1.fields import USUAL_DEADLINE, is_ordered
-from pubqueue.faces.grpc.v1.messages import received
-from pubqueue.faces.grpc.wire.messages import v1
-from pubqueue.faces.grpc.wire.statuses import STOPPING, CallError, invalid
+from pubqueue.faces.grpc import subscriptions, topics
+from pubqueue.faces.grpc.calls import DISMISSED, Credit
+from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
+from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, Verdict
+from pubqueue.faces.grpc.v1.fields import USUAL_DEADLINE, is_ordered, received
+from pubqueue.faces.grpc.wire import v1
 from pubqueue.model.decision import Taken
 from pubqueue.model.entities import seconds
 from pubqueue.rules.take import MAX_WAIT, Take
@@ -29,10 +27,11 @@ from pubqueue.rules.take import MAX_WAIT, Take
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pubqueue.faces.grpc.calls import Call
-    from pubqueue.faces.grpc.pubsub.open_streams import OpenStream
+    from pubqueue.faces.grpc.calls import Call, OpenStream
+    from pubqueue.faces.grpc.subscriptions import Settled
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Item, Node
+
 
 MESSAGES: Final = 1_000
 BYTES: Final = 100 << 20
@@ -170,15 +169,16 @@ async def _settle(stream: _Stream, request: v1.StreamingPullRequest) -> None:
     if len(spans) != len(named):
         raise invalid("modify_deadline_seconds and modify_deadline_ack_ids differ in length")
     if request.ack_ids:
-        once.confirm_acks(
-            stream.answers, await settling.settle(call, name, request.ack_ids, settling.ACK)
+        confirm_acks(
+            stream.answers,
+            await subscriptions.settle(call, name, request.ack_ids, subscriptions.ACK),
         )
     by_span: dict[int, list[str]] = {}
     for span, ack_id in zip(spans, named, strict=True):
         by_span.setdefault(span, []).append(ack_id)
     for span, ack_ids in by_span.items():
-        change = settling.Change(span)
-        once.confirm_deadlines(stream.answers, await settling.settle(call, name, ack_ids, change))
+        change = subscriptions.Change(span)
+        confirm_deadlines(stream.answers, await subscriptions.settle(call, name, ack_ids, change))
     stream.opened.changed.set()
 
 
@@ -249,5 +249,70 @@ def _answer(stream: _Stream) -> v1.StreamingPullResponse:
     answer = v1.StreamingPullResponse()
     properties = answer.subscription_properties
     properties.message_ordering_enabled = is_ordered(stream.node)
-    properties.exactly_once_delivery_enabled = marks.has(stream.node.config, marks.EXACTLY_ONCE)
+    properties.exactly_once_delivery_enabled = topics.has(stream.node.config, topics.EXACTLY_ONCE)
     return answer
+
+
+# Subscriptions that deliver exactly once: the results that clients get for each ack id. Pure.
+
+REASONS: Final = {
+    Verdict.WORTHLESS: "PERMANENT_FAILURE_INVALID_ACK_ID",
+    Verdict.FAILED: "TRANSIENT_FAILURE_STORE",
+}
+"""Verdicts that clients get, in the words that they know. A message that is gone will not be delivered again, so it is not a failure."""
+
+
+def check(settled: Settled) -> None:
+    """Fail with the ack ids that could not be settled, if the subscription delivers exactly once; the others are settled.
+
+    Raises:
+        CallError: there are such, with the reason of each.
+
+    """
+    if not settled.is_exact:
+        return
+    reasons = {
+        text: REASONS[verdict] for text, verdict in settled.verdicts.items() if verdict in REASONS
+    }
+    if not reasons:
+        return
+    are_all = len(reasons) == len(settled.verdicts)
+    code = StatusCode.FAILED_PRECONDITION if are_all else StatusCode.ABORTED
+    raise CallError(code, "Some acknowledgement IDs in the request were invalid.", reasons)
+
+
+def confirm_acks(answers: list[v1.StreamingPullResponse], settled: Settled) -> None:
+    """Add an answer with the results of acknowledgements over a stream."""
+    if not settled.is_exact:
+        return
+    done, worthless, failed = _by_verdict(settled)
+    answer = v1.StreamingPullResponse()
+    confirmation = answer.acknowledge_confirmation
+    confirmation.ack_ids.extend(done)
+    confirmation.invalid_ack_ids.extend(worthless)
+    confirmation.temporary_failed_ack_ids.extend(failed)
+    answers.append(answer)
+
+
+def confirm_deadlines(answers: list[v1.StreamingPullResponse], settled: Settled) -> None:
+    """Add an answer with the results of new deadlines over a stream."""
+    if not settled.is_exact:
+        return
+    done, worthless, failed = _by_verdict(settled)
+    answer = v1.StreamingPullResponse()
+    confirmation = answer.modify_ack_deadline_confirmation
+    confirmation.ack_ids.extend(done)
+    confirmation.invalid_ack_ids.extend(worthless)
+    confirmation.temporary_failed_ack_ids.extend(failed)
+    answers.append(answer)
+
+
+def _by_verdict(settled: Settled) -> tuple[list[str], list[str], list[str]]:
+    of: dict[str | None, list[str]] = {}
+    for text, verdict in settled.verdicts.items():
+        of.setdefault(REASONS.get(verdict), []).append(text)
+    return (
+        of.get(None, []),
+        of.get(REASONS[Verdict.WORTHLESS], []),
+        of.get(REASONS[Verdict.FAILED], []),
+    )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.faces.rest.batches.atom import parsed
+from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
+from pubqueue.faces.rest import push
+from pubqueue.faces.rest.batches import parsed
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.hornetq.destinations import MAX_BODY, PUSH, XML
-from pubqueue.faces.rest.http.problems import ProblemError, bad_request, not_found
-from pubqueue.faces.rest.push import hornetq, words
 from pubqueue.faces.rest.star.subscribers import check_target
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import ListRegistrations, Register, Unregister
@@ -46,7 +46,7 @@ async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
         raise ProblemError(415, "media-type", f"the body is {XML}")
     root = parsed(await exchange.body(MAX_BODY))
     wanted = _words(exchange, root)
-    check_target(exchange, hornetq.filled(wanted.href, "id"))
+    check_target(exchange, push.filled(wanted.href, "id"))
     await exchange.destined(is_queue=is_queue)
     position = 0
     if not is_queue:
@@ -54,7 +54,7 @@ async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
         position = newer.through
     name = secrets.token_hex(8)
     row = Registration(
-        *(name, exchange.by.account, exchange.node, is_queue, words.written(wanted)),
+        *(name, exchange.by.account, exchange.node, is_queue, push.written(wanted)),
         position=position,
     )
     kept: Registrations = await exchange.ask(Register(exchange.by, row))
@@ -66,7 +66,7 @@ def _url(exchange: Exchange, name: str, *, is_queue: bool) -> str:
     return exchange.url(*exchange.destination(is_queue=is_queue), PUSH[is_queue], name)
 
 
-def _words(exchange: Exchange, root: etree._Element) -> words.HornetqWords:
+def _words(exchange: Exchange, root: etree._Element) -> push.HornetqWords:
     """Return the contents of a document.
 
     Raises:
@@ -83,12 +83,12 @@ def _words(exchange: Exchange, root: etree._Element) -> words.HornetqWords:
     method = link.get("method", "POST").upper()
     if method not in METHODS:
         raise bad_request(f"the method is {' or '.join(sorted(METHODS))}")
-    if rel == words.TEMPLATE and href.count(hornetq.ID) != 1:
+    if rel == push.TEMPLATE and href.count(push.ID) != 1:
         raise bad_request("a template has one {id}")
-    if rel != words.TEMPLATE and "{" in href:
+    if rel != push.TEMPLATE and "{" in href:
         raise bad_request("only a template has variables")
     _flag(root, "durable")
-    return words.HornetqWords(
+    return push.HornetqWords(
         rel=rel,
         href=href,
         base=exchange.base + exchange.profile.prefix,
@@ -171,12 +171,12 @@ async def get(exchange: Exchange, *, is_queue: bool) -> web.Response:
     return answer(200, body=etree.tostring(root), kind=XML)
 
 
-async def _row(exchange: Exchange, *, is_queue: bool) -> tuple[Registration, words.HornetqWords]:
+async def _row(exchange: Exchange, *, is_queue: bool) -> tuple[Registration, push.HornetqWords]:
     await exchange.destined(is_queue=is_queue)
     request = ListRegistrations(exchange.by, exchange.node, name=exchange.names["name"])
     page: Registrations = await exchange.ask(request)
-    kept = words.read(page.entries[0].words)
-    if not isinstance(kept, words.HornetqWords):
+    kept = push.read(page.entries[0].words)
+    if not isinstance(kept, push.HornetqWords):
         raise not_found("the registration is of the other profile")
     return page.entries[0], kept
 

@@ -1,21 +1,117 @@
-"""The routes of `hornetq`: the table of its resources."""
+"""The routes of `hornetq`, with the parameters and answers of each."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pubqueue.faces.rest.hornetq import creating, destinations, pulling, pushing, subscribing
-from pubqueue.faces.rest.http.routes import Profile, Route
-from pubqueue.faces.rest.openapi import served
-from pubqueue.faces.rest.openapi.hornetq import HORNETQ
+from pubqueue.faces.rest import openapi
+from pubqueue.faces.rest.hornetq import destinations, pulling, pushing, subscribing
+from pubqueue.faces.rest.links import Profile, Route
+from pubqueue.faces.rest.openapi import ANY, FORM, TEXT, Described, OperationTable
 from pubqueue.faces.rest.star.destinations import delete_queue, delete_topic
+
+# The parameters and answers of each operation of `hornetq`.
+
+XML: Final = "application/xml"
+_FORM_FIELDS: Final = {"type": "object", "additionalProperties": TEXT}
+_WAIT: Final[dict[str, dict[str, Any]]] = {"Accept-Wait": {"type": "number", "minimum": 0}}
+_QUERY: Final[dict[str, dict[str, Any]]] = {
+    "durable": {"enum": ["true", "false"]},
+    "priority": {"type": "integer"},
+    "ttl": {"type": "integer", "minimum": 0},
+    "expiration": {"type": "integer", "minimum": 0},
+}
+_MESSAGE: Final = {
+    200: ("The message.", ANY),
+    202: ("There is no message yet, if the service is configured so.", None),
+    204: ("There is no message yet, if the service is configured so.", None),
+}
+_CREATED: Final = {
+    201: ("The message is on disk.", None),
+    307: ("The body belongs to the URL in `Location`.", None),
+}
+_REFUSED: Final = (405, 409, 412, 422, 501, 507)
+_GONE: Final = {204: ("It is gone.", None)}
+_VERDICT: Final = {"type": "object", "properties": {"acknowledge": {"enum": ["true", "false"]}}}
+
+HORNETQ: Final[OperationTable] = {
+    **{
+        ("POST", f"{kind}s"): Described(
+            f"Create a {kind}",
+            {201: ("It was created.", None)},
+            (412, 415, 501, 507),
+            body={XML: {"type": "string", "examples": [f'<{kind} name="jobs"/>']}},
+            needs_body=True,
+        )
+        for kind in ("queue", "topic")
+    },
+    **{
+        ("GET", kind): Described(f"Get the links of a {kind}", {200: ("Its links.", XML)})
+        for kind in ("queue", "topic")
+    },
+    **{
+        ("DELETE", kind): Described(f"Delete a {kind} with its messages", _GONE)
+        for kind in ("queue", "topic")
+    },
+    ("POST", "create"): Described(
+        "Create a message", _CREATED, _REFUSED, body={ANY: {}}, query=_QUERY
+    ),
+    ("POST", "create-with-id"): Described(
+        "Create one message under an id", _CREATED, _REFUSED, body={ANY: {}}, query=_QUERY
+    ),
+    ("PUT", "create-with-id"): Described(
+        "Create one message under an id", _CREATED, _REFUSED, body={ANY: {}}, query=_QUERY
+    ),
+    ("POST", "pull-consumers"): Described(
+        "Make a pull consumer, or a subscription of a topic",
+        {201: ("It was made; a link leads to its first message.", None)},
+        (415, 501),
+        body={FORM: _FORM_FIELDS},
+    ),
+    ("GET", "pull-consumer"): Described(
+        "See which link of a consumer is due", {204: ("The link is a header.", None)}
+    ),
+    ("DELETE", "pull-consumer"): Described("Close a consumer", _GONE, (409, 412)),
+    ("POST", "consume-next"): Described(
+        "Get the next message, which is acknowledged as it is sent",
+        _MESSAGE,
+        (412, 501),
+        headers=_WAIT,
+    ),
+    ("POST", "acknowledge-next"): Described(
+        "Get the next message, or the one that is not acknowledged yet",
+        _MESSAGE,
+        (409, 501),
+        headers=_WAIT,
+    ),
+    ("POST", "acknowledgement"): Described(
+        "Acknowledge a message, or give it back",
+        {204: ("It is done.", None)},
+        (412, 415, 501),
+        body={FORM: _VERDICT},
+        needs_body=True,
+    ),
+    ("POST", "push-consumers"): Described(
+        "Register a URL that messages are pushed to",
+        {201: ("It is registered.", None)},
+        (415, 501, 507),
+        body={XML: {"type": "string"}},
+        needs_body=True,
+    ),
+    ("GET", "push-consumer"): Described("Get a registration", {200: ("The registration.", XML)}),
+    ("DELETE", "push-consumer"): Described("End a registration", _GONE),
+    ("GET", "openapi"): Described("This description", {200: ("An OpenAPI document.", ANY)}),
+}
+
+
+# The routes of `hornetq`: the table of its resources.
 
 _CONSUMER: Final = "/queues/{node}/pull-consumers/attributes-{kind}/{name}"
 _SUBSCRIPTION: Final = "/topics/{node}/pull-subscriptions/attributes-{kind}/{name}"
 
 # fmt: off
 ROUTES: Final = (
-    served.route(HORNETQ),
+    openapi.route(HORNETQ),
     Route("POST",   "/queues",                    destinations.create_queue, "queues"),
     Route("POST",   "/topics",                    destinations.create_topic, "topics"),
     Route("GET",    "/queues/{node}",             destinations.get_queue,    "queue"),
@@ -40,13 +136,13 @@ ROUTES: Final = (
     Route("POST",   "/topics/{node}/push-subscriptions", pushing.create_of_topic, "push-consumers"),
     Route("GET",    "/topics/{node}/push-subscriptions/{name}", pushing.get_of_topic, "push-consumer"),
     Route("DELETE", "/topics/{node}/push-subscriptions/{name}", pushing.delete_of_topic, "push-consumer"),
-    Route("POST",   "/queues/{node}/create",      creating.queue,            "create"),
-    Route("POST",   "/topics/{node}/create",      creating.topic,            "create"),
-    Route("POST",   "/nodes/{node}/create",       creating.node,             "create"),
-    Route("POST",   "/queues/{node}/create/{id}", creating.queue_with_id,    "create-with-id"),
-    Route("PUT",    "/queues/{node}/create/{id}", creating.queue_with_id,    "create-with-id"),
-    Route("POST",   "/topics/{node}/create/{id}", creating.topic_with_id,    "create-with-id"),
-    Route("PUT",    "/topics/{node}/create/{id}", creating.topic_with_id,    "create-with-id"),
+    Route("POST",   "/queues/{node}/create",      destinations.queue,            "create"),
+    Route("POST",   "/topics/{node}/create",      destinations.topic,            "create"),
+    Route("POST",   "/nodes/{node}/create",       destinations.node,             "create"),
+    Route("POST",   "/queues/{node}/create/{id}", destinations.queue_with_id,    "create-with-id"),
+    Route("PUT",    "/queues/{node}/create/{id}", destinations.queue_with_id,    "create-with-id"),
+    Route("POST",   "/topics/{node}/create/{id}", destinations.topic_with_id,    "create-with-id"),
+    Route("PUT",    "/topics/{node}/create/{id}", destinations.topic_with_id,    "create-with-id"),
 )
 # fmt: on
 

@@ -6,9 +6,11 @@ import secrets
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.rest.exchange import answer
-from pubqueue.faces.rest.hornetq.links import linked
-from pubqueue.faces.rest.hornetq.pull_parts import (
+from pubqueue.faces.http.problems import bad_request, not_found, refused
+from pubqueue.faces.rest import push
+from pubqueue.faces.rest.exchange import answer, wait_of
+from pubqueue.faces.rest.hornetq.destinations import linked
+from pubqueue.faces.rest.hornetq.pulling import (
     AUTO,
     MANUAL,
     acknowledgement_of,
@@ -26,12 +28,8 @@ from pubqueue.faces.rest.hornetq.pull_parts import (
     url_of,
     wishes_of,
 )
-from pubqueue.faces.rest.http.problems import bad_request, not_found, refused
-from pubqueue.faces.rest.http.waits import wait_of
-from pubqueue.faces.rest.push import words
-from pubqueue.faces.rest.star.acknowledging import form, token_of, verdict_of
-from pubqueue.faces.rest.star.consuming import prefer
-from pubqueue.faces.rest.star.topics import GAP, message_behind
+from pubqueue.faces.rest.star.consuming import form, prefer, token_of, verdict_of
+from pubqueue.faces.rest.star.destinations import GAP, message_behind
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import ListRegistrations, NotePush, Register, Unregister
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pubqueue.faces.rest.exchange import Exchange
-    from pubqueue.faces.rest.hornetq.consumers import PullConsumer
+    from pubqueue.faces.rest.face import PullConsumer
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import NewerItems
 
@@ -82,7 +80,7 @@ async def _kept(exchange: Exchange, name: str, position: int) -> int:
     """Store a durable subscription, and return its position."""
     if (row := await _row(exchange, name)) is not None:
         return row.position
-    written = words.written(words.PullWords())
+    written = push.written(push.PullWords())
     row = Registration(name, exchange.by.account, exchange.node, False, written, position=position)  # noqa: FBT003  # a topic
     kept: Registrations = await exchange.ask(Register(exchange.by, row))
     return kept.entries[0].position
@@ -99,7 +97,7 @@ async def _row(exchange: Exchange, name: str) -> Registration | None:
     reply = await exchange.face.submit(exchange.by, request)
     if isinstance(reply, Registrations):
         row = reply.entries[0]
-        return row if isinstance(words.read(row.words), words.PullWords) else None
+        return row if isinstance(push.read(row.words), push.PullWords) else None
     if isinstance(reply, Refused) and reply.refusal is not Refusal.ITEM_NOT_FOUND:
         raise refused(reply)
     return None

@@ -1,24 +1,34 @@
-"""Taking a message from a queue: locked to the account, with a link that acknowledges it."""
+"""Taking messages from a queue, and their acknowledgement."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from msgspec import Struct
 
 from pubqueue.faces.http.host import connection
-from pubqueue.faces.rest.exchange import answer
-from pubqueue.faces.rest.http.links import Link
-from pubqueue.faces.rest.http.problems import ProblemError, not_found
-from pubqueue.faces.rest.http.waits import wait_of
-from pubqueue.faces.rest.items import values
-from pubqueue.faces.rest.items.delivered import body_of, headers_of
-from pubqueue.model.decision import Refusal
+from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
+from pubqueue.faces.rest import items
+from pubqueue.faces.rest.exchange import answer, wait_of
+from pubqueue.faces.rest.items import body_of, headers_of
+from pubqueue.faces.rest.links import Link
+from pubqueue.model.decision import Done, Refusal, Refused, Touched
+from pubqueue.model.entities import ItemId, Millis
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.faces.rest.exchange import Exchange
-    from pubqueue.faces.rest.http.waits import Wait
-    from pubqueue.model.entities import Item
+    from pubqueue.faces.rest.exchange import Exchange, Wait
+    from pubqueue.model.decision import Retrieved
+    from pubqueue.model.entities import Item, NodeName, Principal
+
+
+# Taking a message from a queue: locked to the account, with a link that acknowledges it.
 
 
 async def take(exchange: Exchange) -> web.Response:
@@ -86,7 +96,7 @@ def message(exchange: Exchange, item: Item, payload: bytes, *, is_queue: bool) -
         where = acknowledgement(exchange, item)
         headers.append(("ETag", f'"{item.token}"'))
         if item.deadline is not None:
-            headers.append(("Message-Deadline", values.moment(item.deadline)))
+            headers.append(("Message-Deadline", items.moment(item.deadline)))
         headers.append(("msg-acknowledgement", where))
         links.insert(0, Link("acknowledgement", where))
     elif is_queue:
@@ -102,3 +112,159 @@ def acknowledgement(exchange: Exchange, item: Item) -> str:
     """Return the URL that acknowledges an item under its lock."""
     place = exchange.destination(is_queue=True)
     return exchange.url(*place, "messages", item.id, "acknowledgement", tail=f";etag={item.token}")
+
+
+# The acknowledgement of a message: by the URL in its headers, which contains the token of the lock.
+
+FORM: Final = "application/x-www-form-urlencoded"
+MAX_FORM: Final = 16_384
+"""Bytes of the form."""
+
+VERDICTS: Final = ("acknowledge", "acknowledgement")
+"""Names of the verdict: the one in the posts, and that of an earlier server."""
+
+_TOKEN: Final = re.compile(r"\d{1,18}")
+
+
+class Verdict(Struct, frozen=True):
+    """The verdict of a form: done, or not done and why, or extended."""
+
+    is_done: bool = False
+    outcome: Outcome = Outcome.RELEASE
+    delay: Millis | None = None
+    reason: str = ""
+    touch: Millis | None = None
+
+    def request(
+        self, by: Principal, node: NodeName, item: ItemId, token: int, remember: Millis
+    ) -> Settle | Touch:
+        """Return the request to settle or to touch an item under a lock."""
+        ids = (item,)
+        if self.touch is not None:
+            return Touch(by, node, ids, self.touch, token)
+        return Settle(
+            *(by, node, ids, Verb.RETRACT if self.is_done else Verb.UNLOCK),
+            queue_only=True,
+            outcome=self.outcome,
+            delay=self.delay,
+            reason=self.reason,
+            token=token,
+            remember=remember,
+        )
+
+
+def token_of(exchange: Exchange) -> int:
+    """Return the token in the path.
+
+    Raises:
+        ProblemError: it is not a token.
+
+    """
+    text = exchange.names["token"]
+    if not _TOKEN.fullmatch(text) or not text.isascii():
+        raise not_found("there is no such acknowledgement")
+    return int(text)
+
+
+async def acknowledge(exchange: Exchange) -> web.Response:
+    """Settle a message under the lock in the URL, or extend the lock."""
+    token = token_of(exchange)
+    verdict = verdict_of(await form(exchange))
+    check_match(exchange, token)
+    return await settle(exchange, verdict, token)
+
+
+async def look(exchange: Exchange) -> web.Response:
+    """Answer 204 while the lock holds, 410 after."""
+    token = token_of(exchange)
+    request = Retrieve(exchange.by, exchange.node, (ItemId(exchange.names["id"]),))
+    found: Retrieved = await exchange.ask(request)
+    item = found.items[0][0] if found.items else None
+    if item is None or item.token != token or item.deadline is None:
+        raise ProblemError(410, "lock-lost", "the message is no longer under this lock")
+    if item.holder != exchange.by.jid:
+        raise ProblemError(403, "forbidden", "the lock is another account's")
+    headers = [("ETag", f'"{token}"'), ("Message-Deadline", items.moment(item.deadline))]
+    return answer(204, headers)
+
+
+async def settle(exchange: Exchange, verdict: Verdict, token: int) -> web.Response:
+    """Settle the message of the path under this lock.
+
+    Raises:
+        ProblemError: it does not have this lock.
+
+    """
+    item, remember = ItemId(exchange.names["id"]), exchange.terms.settled_for
+    request = verdict.request(exchange.by, exchange.node, item, token, remember)
+    reply = await exchange.face.submit(exchange.by, request)
+    if isinstance(reply, Refused) and reply.refusal is Refusal.NOT_A_QUEUE:
+        raise not_found("there is no such destination")
+    found = exchange.granted(reply)
+    if isinstance(found, Done) and found.again:
+        allow = [("Allow", "OPTIONS")]
+        raise ProblemError(405, "already-done", "the message was settled so before", headers=allow)
+    headers = []
+    if isinstance(found, Touched):
+        headers.append(("Message-Deadline", items.moment(found.entries[0][1])))
+    return answer(204, headers)
+
+
+def check_match(exchange: Exchange, token: int) -> None:
+    """Refuse if the header `If-Match` names another lock than the URL.
+
+    Raises:
+        ProblemError: it does.
+
+    """
+    tags = exchange.request.headers.get("If-Match")
+    if tags is None or tags.strip() == "*":
+        return
+    if f'"{token}"' not in [one.strip() for one in tags.split(",")]:
+        raise ProblemError(412, "precondition-failed", "If-Match names another lock")
+
+
+async def form(exchange: Exchange) -> list[tuple[str, str]]:
+    """Return the fields of a form.
+
+    Raises:
+        ProblemError: the body is something else.
+
+    """
+    if exchange.request.content_type != FORM or "Content-Type" not in exchange.request.headers:
+        raise ProblemError(415, "media-type", f"the body is {FORM}")
+    body = await exchange.body(MAX_FORM)
+    try:
+        fields = parse_qsl(
+            body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict"
+        )
+    except ValueError:
+        raise bad_request("the form cannot be read") from None
+    return [(name, items.without_nul(value, name)) for name, value in fields]
+
+
+def verdict_of(fields: list[tuple[str, str]]) -> Verdict:
+    """Return the verdict of a form.
+
+    Raises:
+        ProblemError: it has no verdict, more than one, or a value that cannot be read.
+
+    """
+    verdicts = [value for name, value in fields if name in VERDICTS]
+    touches = [value for name, value in fields if name == "touch"]
+    if len(verdicts) + len(touches) != 1:
+        raise bad_request("the form has one of acknowledge and touch, once")
+    if touches:
+        return Verdict(touch=items.span(touches[0], "touch"))
+    if verdicts[0] not in {"true", "false"}:
+        raise bad_request("acknowledge is true or false")
+    more = dict(fields)
+    if verdicts[0] == "true":
+        return Verdict(is_done=True)
+    delay = items.span(more["delay"], "delay") if "delay" in more else None
+    try:
+        outcome = Outcome(more.get("outcome", Outcome.RELEASE.value))
+    except ValueError:
+        words = ", ".join(one.value for one in Outcome)
+        raise bad_request(f"outcome is one of {words}") from None
+    return Verdict(outcome=outcome, delay=delay, reason=more.get("reason", ""))

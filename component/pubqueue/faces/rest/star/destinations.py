@@ -1,19 +1,25 @@
-"""Destinations: their links, and how they are created and deleted."""
+"""Destinations of `rest-star`, the messages at their URLs, and reading a topic."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pubqueue.faces.rest.exchange import answer
-from pubqueue.faces.rest.http.problems import ProblemError, bad_request, refused
-from pubqueue.faces.rest.openapi import served
+from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
+from pubqueue.faces.rest import openapi
+from pubqueue.faces.rest.exchange import answer, wait_of
+from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import ItemId
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import agrees
 from pubqueue.rules.nodes import Create, Delete
 from pubqueue.rules.read import ReadNodes
+from pubqueue.rules.retrieve import ReadNewer, Retrieve
+from pubqueue.rules.settle import Settle, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +27,14 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pubqueue.faces.rest.exchange import Exchange
-    from pubqueue.faces.rest.http.links import Link
-    from pubqueue.model.replies import Described, NodePage
+    from pubqueue.faces.rest.links import Link
+    from pubqueue.model.decision import Retrieved
+    from pubqueue.model.entities import Item
+    from pubqueue.model.replies import Described, NewerItems, NodePage
     from pubqueue.rules.nodeconfig import Settings
+
+
+# Destinations: their links, and how they are created and deleted.
 
 JSON = "application/json"
 ATOM = "application/atom+xml"
@@ -56,7 +67,7 @@ def links_of(exchange: Exchange, described: Described | None, *, is_queue: bool)
         rows += EVENT_STREAM
     place = exchange.destination(is_queue=is_queue)
     found = [exchange.link(rel, *place, below, kind=kind) for rel, below, kind in rows]
-    return [*found, exchange.link("service-desc", served.PATH, kind=served.MEDIA_TYPE)]
+    return [*found, exchange.link("service-desc", openapi.PATH, kind=openapi.OPENAPI_TYPE)]
 
 
 async def get_queue(exchange: Exchange) -> web.Response:
@@ -185,3 +196,171 @@ async def _delete(exchange: Exchange, *, is_queue: bool) -> web.Response:
     await exchange.destined(is_queue=is_queue)
     await exchange.ask(Delete(exchange.by, exchange.node))
     return answer(204)
+
+
+# A message by its URL: to read it, which consumes nothing, and to retract it.
+
+_TAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
+
+
+async def item_of(exchange: Exchange, *, is_queue: bool | None) -> tuple[Item, bytes]:
+    """Return the item of the path with its payload, if the account may see it.
+
+    Raises:
+        ProblemError: it does not exist for the account.
+
+    """
+    request = Retrieve(exchange.by, exchange.node, (ItemId(exchange.names["id"]),))
+    found: Retrieved = await exchange.ask(request)
+    if is_queue is not None and found.node.config.queueing is not is_queue:
+        raise not_found("there is no such destination")
+    if not found.items:
+        raise not_found("there is no such message, or it is done")
+    return found.items[0]
+
+
+async def get_of_queue(exchange: Exchange) -> web.Response:
+    """Return a message of a queue to owners, publishers, and its holder."""
+    item, payload = await item_of(exchange, is_queue=True)
+    return message(exchange, item, payload, is_queue=True)
+
+
+async def get_of_topic(exchange: Exchange) -> web.Response:
+    """Return a message of a topic."""
+    item, payload = await item_of(exchange, is_queue=False)
+    return message(exchange, item, payload, is_queue=False)
+
+
+async def get_of_node(exchange: Exchange) -> web.Response:
+    """Return a message of a node of either kind."""
+    described = await exchange.described()
+    is_queue = described.node.config.queueing
+    item, payload = await item_of(exchange, is_queue=is_queue)
+    return message(exchange, item, payload, is_queue=is_queue)
+
+
+async def delete_of_queue(exchange: Exchange) -> web.Response:
+    """Retract a message of a queue: with `If-Match` as its holder, which acknowledges it, otherwise as an owner or its publisher."""
+    header = exchange.request.headers.get("If-Match")
+    if header is None:
+        await exchange.destined(is_queue=True)
+        await _retract(exchange)
+        return answer(204)
+    tag = _TAG.fullmatch(header.strip())
+    if tag is None:
+        raise ProblemError(412, "precondition-failed", "If-Match names no lock of the message")
+    return await settle(exchange, Verdict(is_done=True), int(tag[1]))
+
+
+async def delete_of_topic(exchange: Exchange) -> web.Response:
+    """Retract a message of a topic, as an owner or its publisher."""
+    await exchange.destined(is_queue=False)
+    if (header := exchange.request.headers.get("If-Match")) is not None:
+        item, _ = await item_of(exchange, is_queue=False)
+        if header.strip() not in {"*", f'"{item.seq}"'}:
+            raise ProblemError(412, "precondition-failed", "the message is another one")
+    await _retract(exchange)
+    return answer(204)
+
+
+async def _retract(exchange: Exchange) -> None:
+    ids = (ItemId(exchange.names["id"]),)
+    await exchange.ask(Settle(exchange.by, exchange.node, ids, Verb.RETRACT, notify=True))
+
+
+# Reading a topic: `first`, `last`, and `next`, which waits. Readers have no state here: each continues from a number.
+
+_NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
+
+GAP: Final = ("Message-Gap", "possible")
+"""The header of an answer that may have skipped messages: they were no longer stored."""
+
+
+async def first(exchange: Exchange) -> web.Response:
+    """Return the oldest stored message."""
+    return await _after(exchange, 0)
+
+
+async def last(exchange: Exchange) -> web.Response:
+    """Return the newest message."""
+    await exchange.destined(is_queue=False)
+    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    found: Retrieved = await exchange.ask(Retrieve(exchange.by, exchange.node, newest=1))
+    if not found.items:
+        return await _after(exchange, 0)
+    response = message(exchange, *found.items[-1], is_queue=False)
+    prefer(response, wait)
+    return response
+
+
+async def upcoming(exchange: Exchange) -> web.Response:
+    """Return the first message that is published after the request has arrived."""
+    await exchange.destined(is_queue=False)
+    found: NewerItems = await exchange.ask(ReadNewer(exchange.by, exchange.node))
+    return await _after(exchange, found.through)
+
+
+async def after(exchange: Exchange) -> web.Response:
+    """Return the message after the number in the path."""
+    text = exchange.names["number"]
+    if not _NUMBER.fullmatch(text):
+        raise not_found()
+    return await _after(exchange, int(text))
+
+
+async def message_behind(
+    exchange: Exchange, number: int, seconds: float
+) -> tuple[tuple[Item, bytes], bool] | None:
+    """Return the first message after a number, waiting up to so many seconds for it, and whether others may have been skipped.
+
+    Raises:
+        ProblemError: the account may not read, or too many requests wait.
+
+    """
+    found = await _read(exchange, number)
+    if found is None and seconds:
+        with exchange.face.waiting.counted(exchange.by, seconds):
+            found = await _wait(exchange, number, seconds)
+    return found
+
+
+async def _after(exchange: Exchange, number: int) -> web.Response:
+    """Return the first message after a number, waiting for it if requested."""
+    await exchange.destined(is_queue=False)
+    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    found = await message_behind(exchange, number, wait.seconds)
+    if found is None:
+        return nothing(exchange, wait)
+    (item, payload), has_gap = found
+    response = message(exchange, item, payload, is_queue=False)
+    if has_gap and number:
+        response.headers.add(*GAP)
+    prefer(response, wait)
+    return response
+
+
+async def _read(exchange: Exchange, number: int) -> tuple[tuple[Item, bytes], bool] | None:
+    """Return the first message after a number, and whether others may have been skipped; None if there is none."""
+    newer: NewerItems = await exchange.ask(
+        ReadNewer(exchange.by, exchange.node, number, most=1, room=1)
+    )
+    return (newer.items[0], not newer.kept) if newer.items else None
+
+
+async def _wait(
+    exchange: Exchange, number: int, longest: float
+) -> tuple[tuple[Item, bytes], bool] | None:
+    """Read again whenever the node may have a new message, until there is one or the wait is over."""
+    face, news = exchange.face, asyncio.Event()
+    stop = face.broker.new_items.wait(exchange.node, news.set)
+    try:
+        async with asyncio.timeout(longest):
+            while True:
+                await face.waiting.until(news.wait())
+                news.clear()
+                if (found := await _read(exchange, number)) is not None:
+                    return found
+    except TimeoutError:
+        return None
+    finally:
+        stop()

@@ -1,11 +1,11 @@
-"""Makes commands from operations: parameters become form fields, and answers become facts or a table."""
+"""Makes commands from operations, for people who fill in forms and for programs."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import (
+from pubqueue.faces.xmpp.commands.steps import (
     WARN,
     CommandStep,
     CommandTable,
@@ -14,9 +14,10 @@ from pubqueue.faces.xmpp.commands.command_steps import (
     Result,
     of,
 )
-from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, fact, node_of, unfit
-from pubqueue.faces.xmpp.xml.jids import jid_of
-from pubqueue.faces.xmpp.xml.payload_text import from_text
+from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.xml.payload import from_text
+from pubqueue.faces.xmpp.xml.stanza import ROOM, escape, jid_of, quoted
+from pubqueue.model.entities import NodeName
 from pubqueue.operations.model import (
     AFTER,
     MAX_ROWS,
@@ -28,18 +29,24 @@ from pubqueue.operations.model import (
     cell_text,
     count,
     fit,
+    stamp,
+    texts,
 )
 from pubqueue.rules.discovery import Describe
+from pubqueue.rules.inspect import AskPowers
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
-    from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.faces.xmpp.commands.steps import Command, Shown
     from pubqueue.model.entities import Node, Principal
-    from pubqueue.model.replies import Described
+    from pubqueue.model.replies import Described, Power, Powers
     from pubqueue.operations.model import Answer, Column, Operation, Parameter
+
+
+# Makes commands from operations: parameters become form fields, and answers become facts or a table.
 
 OTHER: Final = "other_"
 """The prefix of a field for a value that is not in the list. It has precedence over the list."""
@@ -219,3 +226,146 @@ def sure(operation: Operation) -> CommandStep:
         return stage.ask(by, given)
 
     return CommandStep(ask, stage.show)
+
+
+# Answers for programs: the unformatted cells of an operation, under the names of their columns.
+#
+# A program executes a command with a form that contains our FORM_TYPE and the parameters of the operation. This takes one step and creates
+# no session. The answer is a form of type result: the rows, the service's time (`now`), the
+# position up to which they are complete (`through`), whether more rows follow (`more`), and the ends of a log
+# (`oldest`, `newest`). A page ends before the stanza becomes too large for servers.
+
+FORM_TYPE: Final = f"{ns.PUBQUEUE}#operation"
+
+
+def completed(node: str, session: str, operation: Operation, answer: Answer) -> bytes:
+    """Return the answer; if not all rows fit, the first ones and the position after them."""
+    rows = [_row(operation, row) for row in answer.rows]
+    room, count = ROOM, 0
+    for row in rows:
+        room -= len(row.encode())
+        if room < 0 and count:
+            break
+        count += 1
+    through, more = answer.through, answer.more
+    if count < len(rows):
+        place = [column.name for column in operation.columns].index(operation.place)
+        through, more = str(answer.rows[count - 1][place]), True
+    inner = _head(operation, answer, through, more=more) + "".join(rows[:count])
+    kind = "warn" if answer.warns else "info"
+    note = f'<note type="{kind}">{escape(answer.note)}</note>' if answer.note else ""
+    words = f'node="{quoted(node)}" sessionid="{quoted(session)}" status="completed" xml:lang="en"'
+    x = f'<x xmlns="{ns.DATA}" type="result">{inner}</x>'
+    return f'<command xmlns="{ns.COMMANDS}" {words}>{x}{note}</command>'.encode()
+
+
+def _head(operation: Operation, answer: Answer, through: str, *, more: bool) -> str:
+    now = () if answer.now is None else (stamp(answer.now),)
+    ends = (("oldest", answer.oldest), ("newest", answer.newest))
+    columns = "".join(
+        f'<field var="{column.name}" type="{_type(column.cell)}" label="{quoted(column.label)}"/>'
+        for column in operation.columns
+    )
+    return (
+        f'<field var="FORM_TYPE" type="hidden"><value>{FORM_TYPE}</value></field>'
+        + _field("now", now)
+        + _field("through", (through,) if through else ())
+        + _field("more", ("1" if more else "0",))
+        + "".join(_field(name, (str(end),)) for name, end in ends if end is not None)
+        + (f"<reported>{columns}</reported>" if columns else "")
+    )
+
+
+def _type(cell: Cell) -> str:
+    match cell:
+        case Cell.NAMES:
+            return "text-multi"
+        case Cell.FLAG:
+            return "boolean"
+        case _:
+            return "text-single"
+
+
+def _row(operation: Operation, row: tuple[Any, ...]) -> str:
+    cells = zip(operation.columns, row, strict=True)
+    each = "".join(_field(column.name, texts(column.cell, value)) for column, value in cells)
+    return f"<item>{each}</item>"
+
+
+def _field(var: str, values: tuple[str, ...]) -> str:
+    inner = "".join(f"<value>{escape(value)}</value>" for value in values)
+    return f'<field var="{var}">{inner}</field>'
+
+
+# Form fields and facts that commands share.
+
+NODE: Final = "node"
+OTHER_NODE: Final = "other_node"
+
+
+def fact(var: str, label: str, value: str) -> Field:
+    """Return a fact of a result."""
+    lines = tuple(value.split("\n"))
+    return Field(var, "text-multi" if len(lines) > 1 else "text-single", label, lines)
+
+
+def ask_powers(power: Power) -> Callable[[Principal, Given], Request]:
+    """Return the first request of a command whose first form lists the nodes that the principal may manage."""
+    return lambda by, _given: AskPowers(by, power)
+
+
+def choose_node(
+    title: str,
+    instructions: str,
+    *,
+    fits: Callable[[Node], bool] = lambda node: node.config.queueing,
+    none: str = "You own no queues.",
+    more: tuple[Field, ...] = (),
+    var: str = NODE,
+    form_type: str = "",
+) -> Callable[[Powers, Given], Shown]:
+    """Return a function that shows the first form: a choice of the nodes that fit, and further fields.
+
+    If there are too many nodes, the form lists the first ones, and has a field for the name of another.
+    """
+
+    def show(powers: Powers, _given: Given) -> Shown:
+        named = [node for node in powers.nodes if fits(node)]
+        if not named and not powers.more:
+            return Result(none)
+        return Form(title, instructions, _choice(named, powers, more, var), form_type)
+
+    return show
+
+
+def _choice(
+    named: list[Node], powers: Powers, more: tuple[Field, ...], var: str
+) -> tuple[Field, ...]:
+    options = tuple((node.name, _shown(node)) for node in named)
+    first = (named[0].name,) if named else ()
+    pick = Field(var, "list-single", "Node", first, options, required=not powers.more)
+    if not powers.more:
+        return (pick, *more)
+    hint = f"Only the first {len(powers.nodes)} of your nodes are listed."
+    other = Field(OTHER_NODE, "text-single", "Or the name of another node", hint=hint)
+    return (*((pick, other) if named else (other,)), *more)
+
+
+def _shown(node: Node) -> str:
+    title = node.config.title
+    return f"{node.name} ({title})" if title and title != node.name else node.name
+
+
+def node_of(given: Given, var: str = NODE) -> NodeName:
+    """Return the chosen node."""
+    return NodeName(given.one(OTHER_NODE) or given.one(var))
+
+
+def unfit(text: str) -> StanzaError:
+    """Return the error for an invalid field."""
+    return StanzaError("modify", "bad-request", "bad-payload", text=text, namespace=ns.COMMANDS)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the names with commas between them."""
+    return ", ".join(names)

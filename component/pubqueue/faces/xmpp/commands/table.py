@@ -21,7 +21,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.faces.xmpp.commands.command_steps import Command
+    from pubqueue.faces.xmpp.commands.steps import Command
 
 COMMANDS: Final[Mapping[str, Command]] = {
     command.node: command

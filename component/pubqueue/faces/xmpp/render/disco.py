@@ -6,10 +6,10 @@ from base64 import b64encode
 from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.render import pages, transactions
+from pubqueue.faces.xmpp.render import pages, replies
 from pubqueue.faces.xmpp.xml import forms
-from pubqueue.faces.xmpp.xml.result_sets import cut
-from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.faces.xmpp.xml.forms import cut
+from pubqueue.faces.xmpp.xml.stanza import attribute
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ FEATURES: Final = (
     *(f"{ns.PUBSUB}#{feature}" for feature in PUBSUB_FEATURES),
     ns.QUEUEING,
     ns.PUBQUEUE,
-    transactions.FEATURE,
+    replies.FEATURE,
     *pages.FEATURES,
     ns.COMMANDS,
     ns.RSM,

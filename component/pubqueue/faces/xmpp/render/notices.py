@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
-from pubqueue.faces.xmpp.xml import forms, headers
-from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
-from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
+from pubqueue.faces.xmpp.xml import forms
+from pubqueue.faces.xmpp.xml.payload import render
+from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, attribute, quoted, stamp
 from pubqueue.model.entities import mark_of
 from pubqueue.model.notices import (
     Announce,
@@ -98,7 +98,7 @@ def _with_subids(end: str, what: Announce | Retracted) -> str:
     if isinstance(what, Announce) and what.draft is not None:
         known = what.draft.headers
     ids = tuple(("SubID", subid) for subid in what.subids)
-    return f"{end.removesuffix(_BARE_END)}{headers.render((*known, *ids))}{_BARE_END}"
+    return f"{end.removesuffix(_BARE_END)}{render((*known, *ids))}{_BARE_END}"
 
 
 def _deleted(what: Deleted) -> str:
@@ -173,7 +173,7 @@ def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
     else:
         before, tail = f'{kind}{_ITEMS}{node}"><item {words}>', "</item></items></event>"
     late = "" if what.late is None else _late(what.late, service)
-    given = "" if what.subids else headers.render(draft.headers)  # otherwise they are in the end
+    given = "" if what.subids else render(draft.headers)  # otherwise they are in the end
     tail += f"{late}{given}{end}"
     return before.encode() + payload + tail.encode()
 
@@ -206,7 +206,7 @@ def carried(what: Deliver, service: str, name: str) -> bytes:
 def _beside(item: Item, service: str) -> str:
     """Return the count of attempts, if it is not the first (row 30), and the publisher's headers."""
     late = _late(item.published, service) if item.acquired > 1 else ""
-    return late + headers.render(item.headers)
+    return late + render(item.headers)
 
 
 def _late(published: Millis, service: str) -> str:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.settings import shown as fields_of
-from pubqueue.faces.xmpp.xml import headers
-from pubqueue.faces.xmpp.xml.size_limits import fitting
-from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
+from pubqueue.faces.xmpp.fields import shown as fields_of
+from pubqueue.faces.xmpp.xml.payload import render
+from pubqueue.faces.xmpp.xml.stanza import attribute, fitting, quoted, stamp
 from pubqueue.model.transactions import name_of_transaction
 from pubqueue_xeps.wire import ns
 
@@ -124,7 +123,7 @@ def _item(shown: ItemEntry) -> bytes:
             origin=letter.origin,
         )
     payload = b"" if shown.payload is None else b"<payload>" + shown.payload + b"</payload>"
-    return f"<item{words}>".encode() + payload + headers.render(item.headers).encode() + b"</item>"
+    return f"<item{words}>".encode() + payload + render(item.headers).encode() + b"</item>"
 
 
 def nodes(page: NodePage, _service: str) -> bytes:

@@ -1,30 +1,33 @@
-"""Renders the reply to each request to bytes, without stanza objects.
-
-Each renderer takes the reply and the service's name; the table in `verbs` selects the renderer.
-"""
+"""Renders the reply to each request to bytes, without stanza objects, and knows how large it can be."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pubqueue import __version__
-from pubqueue.faces.xmpp.render import transactions
 from pubqueue.faces.xmpp.xml import forms
-from pubqueue.faces.xmpp.xml.result_sets import cut
-from pubqueue.faces.xmpp.xml.size_limits import ROOM
-from pubqueue.faces.xmpp.xml.text import attribute, stamp
+from pubqueue.faces.xmpp.xml.forms import cut
+from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES, ROOM, attribute, stamp
 from pubqueue.model import several_subscriptions
-from pubqueue.model.decision import Published, Refusal, Withdrawn
+from pubqueue.model.decision import Published, Refusal, Refused, Withdrawn
 from pubqueue.model.entities import ItemReply, NodeConfig, NodeName, SubscriptionState
 from pubqueue.model.replies import Affiliations
+from pubqueue.model.transactions import name_of_transaction
 from pubqueue.rules.discovery import name_of
+from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import SetSubscriptions
+from pubqueue.rules.unlock import Touch
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element
-    from pubqueue.model.decision import Done, Redriven, Refused, Retrieved, Touched
+    from pubqueue.model.decision import Done, Redriven, Retrieved, Touched
     from pubqueue.model.entities import Item, Jid, Millis, Subscription
     from pubqueue.model.replies import (
         Created,
@@ -38,7 +41,19 @@ if TYPE_CHECKING:
         Subscribed,
         Unsubscribed,
     )
-    from pubqueue.model.transactions import Skipped
+    from pubqueue.model.transactions import (
+        Committed,
+        LastVersion,
+        Record,
+        Skipped,
+        TakenId,
+        Transactions,
+    )
+
+
+# Renders the reply to each request to bytes, without stanza objects.
+#
+# Each renderer takes the reply and the service's name; the table in `verbs` selects the renderer.
 
 
 def done(_reply: Done | Emptied, _service: str) -> bytes:
@@ -73,7 +88,7 @@ def published(reply: Published | Skipped, _service: str) -> bytes:
 
 def _published(reply: Published | Skipped, beside: str = "") -> bytes:
     if not isinstance(reply, Published):
-        return transactions.skipped(reply).encode()
+        return skipped(reply).encode()
     items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
     node = attribute(reply.node)
     taken = len(items) + len(beside)
@@ -294,3 +309,123 @@ def unchanged(refused: Refused, *, asked: Element) -> bytes | None:
     if not refused.unchanged:
         return None
     return affiliations(Affiliations(NodeName(asked.get("node") or ""), refused.unchanged), "")
+
+
+# Computes the maximum size of an answer before the request is decided, because a committed change has to be answered.
+#
+# Lists continue on another page when a stanza is full. An answer that repeats the id of each item cannot, so a request whose answer might
+# not fit is refused, without effect.
+
+LIMIT: Final = MAX_ANSWER_BYTES - 12_000
+"""Bytes for the items in an answer; the rest is for addresses, the node, and a dead item."""
+
+ITEM: Final = len('<item id=""/>')
+KNOWN: Final = len('<known xmlns="urn:x-pubqueue:0" item=""/>')
+TOUCHED: Final = len('<item id="" deadline="2026-01-01T00:00:00.000Z"/>')
+LOCKED: Final = len('<locked item=""/>')
+"""Bytes for each item in an answer, in addition to its id."""
+
+ENTRY: Final = 200
+"""Maximum bytes of an affiliation or a subscription in an answer, in addition to its JID."""
+
+TOO_MANY: Final = Refused(
+    Refusal.TOO_MANY_ITEMS,
+    f"an answer that names all of these would have more than {LIMIT} bytes: ask for fewer of them at once",
+)
+
+
+def largest(request: Request, wanted: str) -> int:
+    """Return the maximum bytes of the answer for the items or entries that it names; 0 if it names none.
+
+    `wanted` is the requested answer: `known` repeats the ids of existing or locked items. If only some entries can be changed, the error
+    names the others.
+    """
+    match request:
+        case Publish(drafts=drafts) | StagePublish(publish=Publish(drafts=drafts)):
+            ids = [draft.id for draft in drafts]
+            return _of(ids, ITEM) + (_of(ids, KNOWN) if wanted == "known" else 0)
+        case Touch(ids=ids):
+            return _of(ids, TOUCHED)
+        case Settle(ids=ids) if wanted == "known":
+            return _of(ids, LOCKED)
+        case SetAffiliations(entries=entries):
+            return _of([jid for jid, _ in entries], ENTRY)
+        case SetSubscriptions(wishes=wishes):
+            return _of([wish.jid for wish in wishes], ENTRY)
+        case _:
+            return 0
+
+
+def _of(ids: Iterable[str], beside: int) -> int:
+    return sum(len(attribute(one).encode()) + beside for one in ids)
+
+
+def beyond(request: Request, wanted: str) -> Refused | None:
+    """Refuse a request whose answer might not fit into a stanza."""
+    return TOO_MANY if largest(request, wanted) > LIMIT else None
+
+
+# Renders answers about transactions, in our own namespace (`urn:x-pubqueue:0`).
+
+FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
+
+
+def skipped(reply: Skipped) -> str:
+    """Return the result of a publish to a version that is already committed."""
+    items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
+    publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
+    skipped = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{skipped}</pubsub>'
+
+
+def committed(reply: Committed, _service: str) -> bytes:
+    """Return the counts of a commit."""
+    already = "true" if reply.already else "false"
+    start = (
+        f'<committed xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
+        f'published="{reply.published}" known="{reply.known}" already="{already}"'
+    )
+    if not reply.taken:
+        return f"{start}/>".encode()
+    named = "".join(map(_taken, reply.named))
+    return f'{start} taken="{reply.taken}">{named}</committed>'.encode()
+
+
+def _taken(found: TakenId) -> str:
+    words = {"node": attribute(found.node), "id": attribute(found.id), "state": found.state.value}
+    attributes = "".join(f' {name}="{value}"' for name, value in words.items())
+    return f"<item{attributes}/>"
+
+
+def last_version(reply: LastVersion, _service: str) -> bytes:
+    """Return the last committed version of an app."""
+    version = "" if reply.version is None else f' version="{reply.version}"'
+    at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
+    return f'<txn xmlns="{ns.PUBQUEUE}" app="{attribute(reply.app)}"{version}{at}/>'.encode()
+
+
+def transactions(reply: Transactions, _service: str) -> bytes:
+    """Return a page of records."""
+    more = ' more="true"' if reply.more else ""
+    inner = "".join(_record(record, reply.now) for record in reply.records)
+    return f'<transactions xmlns="{ns.PUBQUEUE}"{more}>{inner}</transactions>'.encode()
+
+
+def _record(record: Record, now: int) -> str:
+    totals = record.totals
+    words = {
+        "id": record.id,
+        "app": attribute(name_of_transaction(record.app)),
+        "version": record.version,
+        "publisher": attribute(record.owner),
+        "rows": record.items,
+        "bytes": record.bytes,
+        "began": stamp(record.began),
+        "committed": None if record.committed is None else stamp(record.committed),
+        "age": max(0, (now - record.began) // 1000) if record.committed is None else None,
+        "skipped": totals.skipped,
+        "dead-lettered": totals.dead_lettered,
+        "seconds": totals.seconds,
+    }
+    attributes = "".join(f' {name}="{value}"' for name, value in words.items() if value is not None)
+    return f"<transaction{attributes}/>"

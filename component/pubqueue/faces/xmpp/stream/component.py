@@ -1,30 +1,28 @@
-"""The stream: slixmpp's component with a short way in and out.
-
-slixmpp makes the connection and the handshake. Stanzas come in through our own parser and are passed on without stanza
-objects; only those about the stream itself become such objects. Outgoing bytes are collected during one turn of the
-event loop and written at once.
-"""
+"""The component stream: what slixmpp does of it, its way out, and input in slices."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import random
+import ssl
 from collections import deque
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 import structlog
+from slixmpp.basexmpp import BaseXMPP
+from slixmpp.componentxmpp import ComponentXMPP
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import MatchXPath
 
 from pubqueue.engine.face import PlaceTakenError
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.faults import fault
-from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES, Outgoing
-from pubqueue.faces.xmpp.stream.plain_component import PlainComponent
+from pubqueue.faces.flow import fault
+from pubqueue.faces.xmpp.stream.expat import READ_AT_ONCE, padding
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
-from pubqueue.faces.xmpp.stream.slices import Slices
 from pubqueue.faces.xmpp.xml.stanza import Stanza
 from pubqueue_xeps.wire import ns
 
@@ -32,6 +30,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.faces.xmpp.xml.stanza import Element
+
+
+# slixmpp's component without TLS, which XEP-0114 does not use.
+
+TRUSTS_NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Given to slixmpp so that it does not read the system's certificate authorities, which takes 50 to 100 ms."""
+
+
+class PlainComponent(ComponentXMPP):
+    """A component stream without TLS.
+
+    The constructor of ComponentXMPP does not take a TLS context, so slixmpp makes one for each stream. This class replaces that
+    constructor; a test compares the results of both.
+    """
+
+    def __init__(self, jid: str, secret: str, server: tuple[str, int]) -> None:
+        BaseXMPP.__init__(self, jid, ns.COMPONENT, ssl_context=TRUSTS_NOBODY)  # type: ignore[no-untyped-call]
+        self._fix_error_ns()  # type: ignore[no-untyped-call]
+        self.enable_starttls = False
+        self.enable_plaintext = True
+        self.auto_authorize = None
+        self.stream_header = (
+            f'<stream:stream xmlns="{ns.COMPONENT}" xmlns:stream="{self.stream_ns}" to="{jid}">'
+        )
+        self.stream_footer = "</stream:stream>"
+        self.server_host, self.server_port = server
+        self.default_domain = self.server_host
+        self.secret = secret
+        self.plugin_config = {}
+        self.plugin_whitelist = []
+        self.is_component = True
+        self.sessionstarted = False
+        accepted = MatchXPath(f"{{{ns.COMPONENT}}}handshake")
+        self.register_handler(Callback("Handshake", accepted, self._handle_handshake))
+        self.add_event_handler("presence_probe", self._handle_probe)
+
+
+# The stream: slixmpp's component with a short way in and out.
+#
+# slixmpp makes the connection and the handshake. Stanzas come in through our own parser and are passed on without stanza
+# objects; only those about the stream itself become such objects. Outgoing bytes are collected during one turn of the
+# event loop and written at once.
 
 log = structlog.get_logger(__name__)
 
@@ -411,3 +451,174 @@ class Component(PlainComponent):
         self.resume_reading(STALLED)
         if self.ready and self._taking:
             self._on_up()
+
+
+# The way out of the stream: collects the stanzas of one turn of the event loop, writes them at once, and notices a server that does not read.
+
+FLUSH_BYTES: Final = 65_536
+"""Bytes that are written before the turn is over, so that a server that does not read is noticed in time."""
+
+HIGH_WATER_BYTES: Final = 262_144
+"""Bytes waiting for the socket above which nothing is written that can wait, until a quarter of them is left."""
+
+MAX_UNSENT_BYTES: Final = 2 << 20
+"""Bytes waiting for the socket above which no work is accepted: the server does not read."""
+
+LONG: Final = 1.0
+"""Seconds without reading after which a warning is logged; shorter pauses are part of every burst."""
+
+
+class Outgoing:
+    """The bytes of one stream. `on_stalled` is called if the server does not read, `on_reads` when it reads again."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        traffic: Traffic,
+        *,
+        on_stalled: Callable[[], None],
+        on_reads: Callable[[], None],
+    ) -> None:
+        self._loop, self._traffic = loop, traffic
+        self._on_stalled, self._on_reads = on_stalled, on_reads
+        self.transport: asyncio.WriteTransport | None = None
+        """The connection, as long as the server has accepted us."""
+        self.is_clogged = False
+        """Whether data that can wait is held back."""
+        self._stalled: float | None = None
+        self._out: list[bytes] = []
+        self._gathered = 0
+        self._flushing = False
+
+    def clear(self) -> None:
+        """Drop the collected bytes: the connection is lost."""
+        self._out.clear()
+        self._gathered = 0
+        self.transport, self.is_clogged, self._stalled = None, False, None
+
+    def write(self, stanza: bytes, size: int = 0, white: int | None = None) -> bool:
+        """Send a stanza after all earlier ones; return False if there is no stream to send it on.
+
+        `size` is its number of bytes, if it is known; `white` is how much white space follows it, None if that is to
+        be computed.
+        """
+        if self.transport is None:
+            return False
+        self._out.append(stanza)
+        size = size or len(stanza)
+        if white is None:
+            white = padding(stanza) if size > READ_AT_ONCE else 0
+        if white:
+            self._out.append(b" " * white)
+        self._gathered += size + white
+        if self._gathered > FLUSH_BYTES:
+            self.flush()
+        elif not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+        return True
+
+    def flush(self) -> None:
+        """Write the collected bytes."""
+        self._flushing = False
+        if self._out and self.transport is not None:
+            self._traffic.bytes_out += self._gathered
+            self.transport.write(b"".join(self._out))
+            if self.is_clogged:
+                self._check()
+        self._out.clear()
+        self._gathered = 0
+
+    def clog(self) -> None:
+        """Hold back data that can wait, while the server does not read."""
+        self.is_clogged = True
+        self._check()
+
+    def _check(self) -> None:
+        """Report a server that apparently does not read, because too many bytes wait."""
+        waiting = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        if waiting > MAX_UNSENT_BYTES and self._stalled is None:
+            self._stalled = self._loop.time()
+            self._on_stalled()
+
+    def unclog(self) -> None:
+        """Continue: the server reads again."""
+        self.is_clogged = False
+        if self._stalled is not None:
+            if (seconds := self._loop.time() - self._stalled) > LONG:
+                log.warning("stream.stalled", seconds=round(seconds, 1))
+            self._stalled = None
+            self._on_reads()
+
+
+# Reads input in slices, because a stanza of a thousand items takes some milliseconds and other work has to run in between.
+#
+# After each slice, reading pauses for as long as the slice took. Otherwise the thread that runs the batches would wait for the interpreter:
+# 50 ms of work took 350 ms while the loop only read (measured with `make pauses`).
+
+SLICE: Final = 16_384
+"""Bytes of a slice. A longer request for a single item is read at once if it is complete, which is fastest."""
+
+TURN: Final = 0.004
+"""Seconds of work after which the next slice is postponed; hundreds of small requests take that long."""
+
+_END: Final = b"</iq>"
+_ITEM: Final = b"<item"
+
+
+class Slices:
+    """Passes bytes to `read`, which returns whether the next slice may follow; if not, `go_on` continues later."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, read: Callable[[bytes], bool]) -> None:
+        self._loop, self._read = loop, read
+        self._unread = b""
+        self._turn: asyncio.TimerHandle | None = None
+
+    def __bool__(self) -> bool:
+        """Return whether bytes wait."""
+        return bool(self._unread)
+
+    def take(self, data: bytes) -> None:
+        """Read a slice at once, unless others wait."""
+        waits = bool(self._unread)
+        self._unread += data
+        if not waits:
+            self._read_slice()
+
+    def go_on(self, rest: float = 0.0) -> None:
+        """Read the waiting bytes after this many seconds."""
+        if self._unread and self._turn is None:
+            self._turn = self._loop.call_later(rest, self._read_slice)
+
+    def take_out(self) -> bytes:
+        """Remove and return the unread bytes."""
+        unread, self._unread = self._unread, b""
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        return unread
+
+    def _read_slice(self) -> None:
+        self._turn = None
+        began = self._loop.time()
+        while self._read(self._take_slice()):
+            took = self._loop.time() - began
+            if not self._unread or took > TURN:
+                self.go_on(took)
+                return
+
+    def _take_slice(self) -> bytes:
+        """Remove and return the next slice, which ends at the end of a request if possible."""
+        size = self._size()
+        data, self._unread = self._unread[:size], self._unread[size:]
+        return data
+
+    def _size(self) -> int:
+        if len(self._unread) <= SLICE:
+            return len(self._unread)
+        end = self._unread.rfind(_END, 0, SLICE)
+        if end < 0:
+            end = self._unread.find(_END, SLICE)
+            if self._unread.count(_ITEM, 0, end) > 1:
+                return SLICE
+        return SLICE if end < 0 else end + len(_END)

@@ -24,14 +24,14 @@ from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
 from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
-from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
-from pubqueue.faces.xmpp.stream.passed_over import (
+from pubqueue.faces.xmpp.stream.expat import (
     MAX_BENEATH,
     MAX_NAMESPACE_LENGTH,
+    ExpatFeeder,
     LongNamespaceError,
     PassedOver,
 )
-from pubqueue.faces.xmpp.stream.single_reader import SingleReader
+from pubqueue.faces.xmpp.stream.single import SingleReader
 from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue_xeps.wire import ns

@@ -1,4 +1,4 @@
-"""Reads submitted data forms (XEP-0004), and writes forms and results."""
+"""Data forms (XEP-0004), read and written, and result sets (XEP-0059)."""
 
 from __future__ import annotations
 
@@ -6,31 +6,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lxml import etree
+from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.settings import (
+from pubqueue.faces.xmpp.fields import (
     DELIVER_FIELD,
     EXPIRE_FIELD,
     FIELDS,
     FIXED,
+    LABELS,
     LEVEL_FIELD,
     LOCK_FIELD,
     TEMPORARY,
+    VALUES,
     WINDOW_FIELDS,
     shown,
     values_of,
 )
-from pubqueue.faces.xmpp.xml import field_labels
+from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.payload import tree
-from pubqueue.faces.xmpp.xml.text import attribute, escape, stamp
+from pubqueue.faces.xmpp.xml.stanza import attribute, escape, fitting, stamp
 from pubqueue.model.entities import Level
+from pubqueue.model.replies import Page
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.entities import Millis, NodeConfig
     from pubqueue.model.notices import ApprovalWanted
-    from pubqueue.model.replies import DefaultOptions, Described, Subscribed
+    from pubqueue.model.replies import DefaultOptions, Described, Part, Subscribed
+
+
+# Reads submitted data forms (XEP-0004), and writes forms and results.
 
 _FIELD: Final = f"{{{ns.DATA}}}field"
 _VALUE: Final = f"{{{ns.DATA}}}value"
@@ -71,9 +79,7 @@ def read(document: bytes) -> Form:
 
 
 def _option(value: str) -> str:
-    label = (
-        f' label="{attribute(field_labels.VALUES[value])}"' if value in field_labels.VALUES else ""
-    )
+    label = f' label="{attribute(VALUES[value])}"' if value in VALUES else ""
     return f"<option{label}><value>{escape(value)}</value></option>"
 
 
@@ -114,7 +120,7 @@ def node_config(config: NodeConfig, kind: str = "form") -> str:
             var,
             only,
             kind,
-            label=field_labels.FIELDS.get(var, ""),
+            label=LABELS.get(var, ""),
             options=[only] if kind == "list-single" else (),
         )
         for var, (kind, only) in FIXED.items()
@@ -289,3 +295,65 @@ def _feeding(config: NodeConfig) -> list[str]:
 
 def _meta(var: str, value: str | list[str], kind: str = "") -> str:
     return _field(var, value, kind, label=META[var])
+
+
+# Result sets (XEP-0059): reads the requested page of a list, and describes the returned page.
+#
+# Pages go forward and backward, without numbers. A list that does not fit into an answer always has a set, so that clients can continue.
+
+SET: Final = ns.tag(ns.RSM, "set")
+
+_DIGITS: Final = 10
+_NO_NUMBERS: Final = StanzaError(
+    "cancel",
+    "feature-not-implemented",
+    text="a page is requested with before or after",
+)
+
+
+def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
+    """Read the page beside a request; refuse other elements."""
+    if any(element.tag != SET for element in elements):
+        return bad_request(text="the request contains an unknown element")
+    return page_among(elements)
+
+
+def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
+    """Read the requested page, if there is one (XEP-0059 2.1 to 2.3, 2.5)."""
+    after: str | None = None
+    before: str | None = None
+    most: int | None = None
+    asked = [element for element in elements if element.tag == SET]
+    for word in (word for one in asked for word in one.children):
+        if word.tag == ns.tag(ns.RSM, "after"):
+            after = word.text or None
+        elif word.tag == ns.tag(ns.RSM, "before"):
+            before = word.text
+        elif word.tag != ns.tag(ns.RSM, "max"):
+            return _NO_NUMBERS
+        elif not (word.text.isascii() and word.text.isdigit()):
+            return bad_request(text="max must be a whole number")
+        else:
+            most = int(word.text[:_DIGITS])
+    return Page(after, most, before) if asked else None
+
+
+def cut(entries: Sequence[bytes], names: Sequence[str], part: Part) -> tuple[slice, str]:
+    """Return the entries that fit, and the set that describes them, if one is needed."""
+    shown, count = slice(None), fitting(entries[::-1] if part.backward else entries)
+    if count < len(entries):
+        part = replace(part, more=True, begins=part.begins and not part.backward)
+        shown = slice(-count, None) if part.backward else slice(count)
+    return shown, _set(names[shown], part)
+
+
+def _set(names: Sequence[str], part: Part) -> str:
+    if not (part.asked or part.more):
+        return ""
+    inner = ""
+    if names:
+        index = ' index="0"' if part.begins else ""
+        inner = f"<first{index}>{escape(names[0])}</first><last>{escape(names[-1])}</last>"
+    if part.total is not None:
+        inner += f"<count>{part.total}</count>"
+    return f'<set xmlns="{ns.RSM}">{inner}</set>'

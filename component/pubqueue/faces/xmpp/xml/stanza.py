@@ -1,15 +1,28 @@
-"""A stanza that was read: its upper elements with where their bytes are, and how a piece is cut out of it."""
+"""A stanza that was read, JIDs, ids, and text for the wire with its limits."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
+import uuid
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
+from xml.sax.saxutils import escape as _escape
 
-from pubqueue.faces.xmpp.xml.text import ECHOED, attribute, echo, in_quotes, quoted
+from slixmpp.jid import JID, InvalidJID
+
+from pubqueue.model.entities import Jid, Millis
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.model.decision import Refused
+
+
+# A stanza that was read: its upper elements with where their bytes are, and how a piece is cut out of it.
 
 _NAME_END: Final = re.compile(rb"[\s/>]")
 _PREFIX: Final = re.compile(rb"(?<![^\s<>/\"'=:&;])[^\s<>/\"'=:&;]+(?=:)")
@@ -135,3 +148,151 @@ def _declare(piece: bytes, missing: list[tuple[str, str]]) -> bytes:
         f' xmlns{":" + prefix if prefix else ""}="{quoted(uri)}"' for prefix, uri in missing
     )
     return piece[:at] + words.encode() + piece[at:]
+
+
+# Ids of outgoing stanzas.
+
+_process = uuid.uuid4().hex
+_count = itertools.count(1)
+
+
+def new_id() -> str:
+    """Return an id that no other call in any process returns; a counter is cheaper than random numbers."""
+    return f"{_process}-{next(_count):x}"
+
+
+def _in_a_forked_process() -> None:
+    global _process  # noqa: PLW0603 - a forked process counts on from the same number
+    _process = uuid.uuid4().hex
+
+
+os.register_at_fork(after_in_child=_in_a_forked_process)
+
+
+# Reads and normalises JIDs.
+
+MAX_JID_LENGTH: Final = 3071
+"""Maximum characters of a JID: three parts of 1023 bytes, and two separators (RFC 7622 3.1)."""
+
+
+def jid_of(text: str) -> Jid | None:
+    """Return the normalised JID, or None if the text is not a JID."""
+    return _jid_of(text) if len(text) <= MAX_JID_LENGTH else None
+
+
+@lru_cache(maxsize=4096)
+def _jid_of(text: str) -> Jid | None:
+    """Normalise a JID; cached, because JIDs repeat."""
+    try:
+        jid = JID(text)
+    except InvalidJID:
+        return None
+    return Jid(jid.full) if jid.domain else None
+
+
+def is_bare(text: str) -> bool:
+    """Return whether the text is a JID without a resource, on one line."""
+    jid = jid_of(text)
+    return jid is not None and "/" not in jid and text.isprintable()
+
+
+# Size limits of answers: Prosody and ejabberd refuse stanzas of more than 262,144 bytes from the service or to a client.
+
+MAX_STANZA_BYTES: Final = 500_000
+"""Maximum bytes of an outgoing stanza. Prosody ends the stream of a component that sends more than 512 KiB."""
+
+MAX_ANSWER_BYTES: Final = 262_144
+"""Maximum bytes of an answer, with the elements around its entries."""
+
+MAX_PAYLOAD_BYTES: Final = 262_144
+"""Maximum bytes of a payload; servers would refuse a larger stanza anyway (Prosody and ejabberd: 256 KiB)."""
+
+ROOM: Final = 240_000
+"""Maximum bytes of the entries in an answer."""
+
+PAYLOADS: Final = 196_608
+"""Maximum bytes of payloads in an answer. The core uses this limit, because it does not know the XML around them."""
+
+
+def fitting(entries: Sequence[bytes]) -> int:
+    """Return the number of entries that fit, at least one."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry)
+        if size > ROOM and count:
+            return count
+    return len(entries)
+
+
+# Text for the wire: escaping and time stamps.
+
+ECHOED: Final = 4096
+"""Maximum bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); an error for a larger one has only the child's name."""
+
+# attributes may contain `>`, and escaping it could make an answer longer than its request
+_IN_ATTRIBUTES: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+)
+
+_ODD: Final = re.compile(r'[&<"\t\n\r]')
+
+
+def escape(text: str) -> str:
+    """Return the text as character data."""
+    return _escape(text, {"\r": "&#13;"})
+
+
+def quoted(text: str) -> str:
+    """Return the text escaped for double quotes."""
+    return text.translate(_IN_ATTRIBUTES) if _ODD.search(text) else text
+
+
+def in_quotes(text: str) -> str:
+    """Return the text in the kind of quotes that it contains less often, so that it does not become longer."""
+    if text.count('"') <= text.count("'"):
+        return f'"{quoted(text)}"'
+    return "'" + quoted(text).replace("'", "&apos;").replace("&quot;", '"') + "'"
+
+
+@lru_cache(maxsize=4096)
+def attribute(text: str) -> str:
+    """Return a name escaped for double quotes. Results are cached, because names repeat.
+
+    Use it only for names of limited length, such as JIDs and NodeIDs, which limits the cache.
+    """
+    return quoted(text)
+
+
+@lru_cache(maxsize=1024)
+def stamp(moment: Millis) -> str:
+    """Return the time in XEP-0082 format, in UTC with milliseconds. Cached, because a batch has one time."""
+    second, millis = divmod(moment, 1000)
+    return f"{_second(second)}.{millis:03}Z"
+
+
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+def moment_of(text: str) -> Millis | None:
+    """Return the time in a text in XEP-0082 format, or None if it is not valid."""
+    if _MOMENT.fullmatch(text) is None:
+        return None
+    try:
+        return Millis(int(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
+
+
+def echo(child: bytes, name: str, namespace: str, *, large: bool = False) -> bytes:
+    """Return the part of a request's child that an error repeats: all, or only the name if it is large."""
+    if not large and len(child) <= ECHOED:
+        return child
+    bare = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()
+    return bare if len(bare) <= ECHOED else b""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import OTHER, doing
+from pubqueue.faces.xmpp.commands.steps import CommandStep, Field, Form, Result, of
 from pubqueue.operations.clients import CONNECTIONS, END_CONNECTION
 from pubqueue.operations.model import count
 from pubqueue.rules.inspect import ReadConnections
 
 if TYPE_CHECKING:
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.faces.xmpp.commands.steps import Shown
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import ClientState, ConnectionPage
     from pubqueue.operations.model import Given

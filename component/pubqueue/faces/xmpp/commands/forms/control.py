@@ -8,7 +8,7 @@ from pubqueue.faces.xmpp.commands.operation_forms import choosing
 from pubqueue.operations.nodes import SWITCHES, SWITCHING
 
 if TYPE_CHECKING:
-    from pubqueue.faces.xmpp.commands.command_steps import Command
+    from pubqueue.faces.xmpp.commands.steps import Command
     from pubqueue.model.entities import Node
     from pubqueue.operations.model import Operation
     from pubqueue.operations.nodes import Switch

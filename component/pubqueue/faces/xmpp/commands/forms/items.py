@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
+    ask_powers,
+    choose_node,
     choosing,
     confirming,
     doing,
+    fact,
     facts_of,
     fields_of,
-    sure,
-)
-from pubqueue.faces.xmpp.commands.words import (
-    ask_powers,
-    choose_node,
-    fact,
     listed,
     node_of,
+    sure,
     unfit,
 )
-from pubqueue.faces.xmpp.xml.text import stamp
+from pubqueue.faces.xmpp.commands.steps import CommandStep, Field, Form, Result, of
+from pubqueue.faces.xmpp.xml.stanza import stamp
 from pubqueue.model.entities import State
 from pubqueue.model.replies import Power
 from pubqueue.operations.items import (
@@ -42,7 +40,7 @@ from pubqueue.rules.read import ReadItems
 
 if TYPE_CHECKING:
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.faces.xmpp.commands.steps import Shown
     from pubqueue.faces.xmpp.refusals import StanzaError
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import ItemEntry, ItemPage, Peeked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import Command, CommandStep, Result
-from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
+from pubqueue.faces.xmpp.commands.operation_forms import ask_powers, choose_node, node_of
+from pubqueue.faces.xmpp.commands.steps import Command, CommandStep, Result
 from pubqueue.model.entities import AccessModel
 from pubqueue.model.replies import Power
 from pubqueue.rules.subscribers import AT_ONCE, SendPending

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
-from pubqueue.faces.xmpp.commands.operation_forms import OTHER, choosing, doing, field_of
-from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
+from pubqueue.faces.xmpp.commands.operation_forms import (
+    OTHER,
+    ask_powers,
+    choose_node,
+    choosing,
+    doing,
+    field_of,
+    node_of,
+)
+from pubqueue.faces.xmpp.commands.steps import CommandStep, Field, Form, Result, of
 from pubqueue.operations.nodes import AFFILIATE, MEMBERS
 from pubqueue.operations.service import END_SUBSCRIPTION
 from pubqueue.rules.inspect import ReadWorkers
 
 if TYPE_CHECKING:
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.faces.xmpp.commands.steps import Shown
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Worker, WorkerPage
     from pubqueue.operations.model import Given

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, CommandTable, Result, of
-from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing, rows_in_words, table_of
-from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, listed
+from pubqueue.faces.xmpp.commands.operation_forms import (
+    ask_powers,
+    choose_node,
+    choosing,
+    doing,
+    listed,
+    rows_in_words,
+    table_of,
+)
+from pubqueue.faces.xmpp.commands.steps import CommandStep, CommandTable, Result, of
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.model import ago
 from pubqueue.operations.nodes import QUEUES

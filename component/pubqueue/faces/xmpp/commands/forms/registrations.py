@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pubqueue.faces.xmpp.commands.command_steps import of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
+from pubqueue.faces.xmpp.commands.steps import of
 from pubqueue.operations.clients import DISABLE, ENABLE, END, REGISTRATIONS
 
 COMMANDS: Final = (

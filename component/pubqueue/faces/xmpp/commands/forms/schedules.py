@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
+    ask_powers,
     doing,
     field_of,
+    listed,
     rows_in_words,
     table_of,
 )
-from pubqueue.faces.xmpp.commands.words import ask_powers, listed
-from pubqueue.faces.xmpp.xml.payload_text import to_text
+from pubqueue.faces.xmpp.commands.steps import CommandStep, Field, Form, Result, of
+from pubqueue.faces.xmpp.xml.payload import to_text
 from pubqueue.model.schedules import Source
 from pubqueue.operations.model import stamp
 from pubqueue.operations.schedules import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
+    from pubqueue.faces.xmpp.commands.steps import Command, Shown
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Powers
     from pubqueue.model.schedules import Definition, Schedule, SchedulePage

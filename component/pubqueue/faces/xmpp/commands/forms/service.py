@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp import settings
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
-from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
-from pubqueue.faces.xmpp.commands.words import ask_powers
-from pubqueue.faces.xmpp.xml.field_labels import VALUES
+from pubqueue.faces.xmpp.commands.operation_forms import ask_powers, choosing, doing
+from pubqueue.faces.xmpp.commands.steps import CommandStep, Field, Form, Result, of
+from pubqueue.faces.xmpp.fields import FIELDS, VALUES, shown_new, wanted
 from pubqueue.model.entities import NodeName
 from pubqueue.operations.nodes import CONFIGURE, CREATE, DELETE
 from pubqueue.operations.nodes import SETTINGS as SETTINGS_OF
@@ -17,6 +15,7 @@ from pubqueue.rules.nodes import Create
 
 if TYPE_CHECKING:
     from pubqueue.engine.table import Request
+    from pubqueue.faces.xmpp.fields import Field as NodeField
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Created, Powers
     from pubqueue.operations.model import Given
@@ -46,8 +45,8 @@ def _show_form(_powers: Powers, _given: Given) -> Form:
 
 
 def _fields() -> tuple[Field, ...]:
-    new = settings.shown_new()
-    known = {field.var: field for field in settings.FIELDS}
+    new = shown_new()
+    known = {field.var: field for field in FIELDS}
     return tuple(
         Field(
             var,
@@ -60,7 +59,7 @@ def _fields() -> tuple[Field, ...]:
     )
 
 
-def _options(field: settings.Field) -> tuple[tuple[str, str], ...]:
+def _options(field: NodeField) -> tuple[tuple[str, str], ...]:
     usual = (
         ((USUAL, "default: members for a queue, anyone for other nodes"),)
         if field.var == MODEL
@@ -71,7 +70,7 @@ def _options(field: settings.Field) -> tuple[tuple[str, str], ...]:
 
 def _ask_create(by: Principal, given: Given) -> Request:
     fields = {var: list(given[var]) for var in SETTINGS if given.one(var) not in {"", USUAL}}
-    return Create(by, NodeName(given.one(NAME)), settings.wanted(fields))
+    return Create(by, NodeName(given.one(NAME)), wanted(fields))
 
 
 def _show_created(reply: Created, _given: Given) -> Result:

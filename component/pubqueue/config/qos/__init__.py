@@ -1,1 +1,0 @@
-"""The table `[qos]` of the configuration."""

@@ -1,1 +1,0 @@
-"""The table `[rest]`: where REST is served, and with which settings."""

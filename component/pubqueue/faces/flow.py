@@ -1,0 +1,323 @@
+"""Load of a face: accepted requests, large reads and waiting notices, each bounded by account and in total."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.engine.outbox import Backlog
+from pubqueue.engine.table import READS, size_of
+from pubqueue.model.limits import EVERYBODY, Used, payers
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.staging import StagePublish
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from pubqueue.engine.table import Request
+    from pubqueue.model.entities import Jid, NodeName, Principal
+
+
+# Limits the accepted requests without an answer, for each account and in total, so that one account cannot take all the capacity.
+#
+# An account with too much under way is asked to wait. When the total is too large, reading from the server pauses: the rest waits in its
+# sockets, which slows its senders down. So publishers that are faster than the disk use a limited amount of memory here, for as long as
+# they continue.
+
+REMEMBERED: Final = 10_000
+"""Maximum number of accounts with a recorded cost. Beyond it the costs of idle accounts are dropped; those of their servers stay."""
+
+
+class Load(Struct, frozen=True):
+    """The weight of one request, and the budgets in which it counts."""
+
+    byte_count: int
+    items: int
+    reads: int
+    used: tuple[Used, ...]
+
+
+def notified_node(request: object) -> NodeName | None:
+    """Return the node whose subscribers may be notified as soon as the request is done."""
+    if isinstance(request, StagePublish):
+        return request.publish.node if request.mark.immediate else None
+    return request.node if isinstance(request, Publish | Settle) else None
+
+
+class Intake:
+    """Counts unanswered requests. `on_full` is called when the total reaches its bound, `on_room` when half of it is done."""
+
+    def __init__(
+        self,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_full, self._on_room, self._clock = on_full, on_room, clock
+        self._used: dict[Jid, Used] = {}
+        self._payers = lru_cache(maxsize=4096)(payers)
+        self.count = 0
+        self.byte_count = 0
+        self.reads = 0
+        self.is_full = False
+
+    def beyond(self, by: Principal) -> str:
+        """Return why the requester has to wait, or "" if the request may be read. The head of a stanza is enough."""
+        for who, budget in self._payers(by):
+            if who in self._used:
+                used = self._used[who]
+                if why := used.beyond(budget, self._clock() if used.refused else used.since):
+                    return _named(who, why)
+        return ""
+
+    def beyond_reading(self, by: Principal) -> str:
+        """Return why the requester has to wait with read requests, or ""."""
+        for who, budget in self._payers(by):
+            used = self._used.get(who)
+            if used is not None and used.reads >= budget.reads:
+                return _named(who, f"{budget.reads} read requests are in progress")
+        return "too many read requests are in progress" if self._is_full_of_reads else ""
+
+    @property
+    def _is_full_of_reads(self) -> bool:
+        return self.reads >= EVERYBODY.reads
+
+    def charge(self, by: Principal, seconds: float) -> None:
+        """Count the cost of a refused request against the principal."""
+        now = self._clock()
+        for who, budget in self._payers(by):
+            self._of(who).charge(seconds, budget, now)
+
+    def take(self, by: Principal, byte_count: int, request: Request | None = None) -> Load:
+        """Count an accepted request; None counts as a request about a single item."""
+        known = self._used
+        used = tuple([known[who] if who in known else self._of(who) for who, _ in self._payers(by)])
+        items = 1 if request is None else size_of(request)
+        load = Load(byte_count, items, int(type(request) in READS), used)
+        for one in used:
+            one.requests += 1
+            one.byte_count += byte_count
+            one.items += items
+            one.reads += load.reads
+        self.reads += load.reads
+        if not load.reads:  # reads wait in their own queue, and block no other requests
+            self.count += 1
+            self.byte_count += byte_count
+            enough = self.count >= EVERYBODY.requests or self.byte_count >= EVERYBODY.byte_count
+            if enough and not self.is_full:
+                self.is_full = True
+                self._on_full()
+        return load
+
+    def done(self, load: Load) -> None:
+        """Count the request as answered."""
+        for one in load.used:
+            one.requests -= 1
+            one.byte_count -= load.byte_count
+            one.items -= load.items
+            one.reads -= load.reads
+        self.reads -= load.reads
+        if load.reads:
+            return
+        self.count -= 1
+        self.byte_count -= load.byte_count
+        half = (
+            self.count <= EVERYBODY.requests // 2 and self.byte_count <= EVERYBODY.byte_count // 2
+        )
+        if self.is_full and half:
+            self.is_full = False
+            self._on_room()
+
+    def _of(self, who: Jid) -> Used:
+        if who not in self._used:
+            if len(self._used) >= REMEMBERED:
+                self._forget_idle()
+            self._used[who] = Used(since=self._clock())
+        return self._used[who]
+
+    def _forget_idle(self) -> None:
+        """Drop accounts without requests in progress, and servers without costs."""
+        self._used = {
+            who: used
+            for who, used in self._used.items()
+            if used.requests or (used.refused and who.startswith("@"))
+        }
+
+
+def _named(who: Jid, why: str) -> str:
+    return f"of the server {who[1:]} {why}" if who.startswith("@") else f"of this account {why}"
+
+
+# How faults are logged: their kind and their place. Their message is left out, because it may contain a payload.
+
+NEAREST = 3
+"""Places that are named, the innermost first."""
+
+
+def fault(problem: BaseException) -> dict[str, str]:
+    """Return the keys of a log line: the type of the exception, and where it was raised."""
+    places = [
+        f"{Path(one.filename).name}:{one.lineno}" for one in extract_tb(problem.__traceback__)
+    ]
+    return {"kind": type(problem).__name__, "at": " ".join(places[: -NEAREST - 1 : -1])}
+
+
+# Runs read requests, whose answers may be large: a few at once, accounts in turn, as fast as the server accepts the answers.
+#
+# Waiting reads do not block requests that change something.
+
+AT_ONCE: Final = 4
+"""Reads in progress at once: the answer of each may be a MiB."""
+
+
+class Reads:
+    """Begins waiting reads while `has_room` returns true, which means that the server accepts the answers."""
+
+    def __init__(self, has_room: Callable[[], bool]) -> None:
+        self._has_room = has_room
+        self._waiting: dict[Jid, deque[tuple[Callable[[], None], Callable[[], None]]]] = {}
+        """Waiting reads by account, the account whose turn is next first."""
+        self._under_way = 0
+        self._ended = False
+        self._going = False
+
+    @property
+    def waiting(self) -> int:
+        """The number of reads that wait for their turn."""
+        return sum(map(len, self._waiting.values()))
+
+    def ask(self, account: Jid, begin: Callable[[], None], refuse: Callable[[], None]) -> None:
+        """Call `begin` on the account's turn, or `refuse` if the service ends first. The caller calls `done` after the read."""
+        if self._ended:
+            refuse()
+            return
+        self._waiting.setdefault(account, deque()).append((begin, refuse))
+        self.go_on()
+
+    def done(self) -> None:
+        """Note that a read has ended."""
+        self._under_way -= 1
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Begin the next reads, up to the limit. A read may end at once."""
+        if self._going:
+            return
+        self._going = True
+        try:
+            while self._waiting and self._under_way < AT_ONCE and self._has_room():
+                account = next(iter(self._waiting))
+                mine = self._waiting.pop(account)
+                begin, _ = mine.popleft()
+                if mine:
+                    self._waiting[account] = mine
+                self._under_way += 1
+                begin()
+        finally:
+            self._going = False
+
+    def end(self) -> None:
+        """Refuse waiting and later reads."""
+        self._ended = True
+        left, self._waiting = self._waiting, {}
+        for mine in left.values():
+            for _, refuse in mine:
+                refuse()
+
+
+# Queues notices to many addresses until the server accepts them: a queue for each node, which send one message in turn.
+#
+# A publish of 200 kB to a thousand subscribers is one text and a thousand addresses. It is made into
+# messages only as the socket accepts them, so that answers and notices of other nodes do not wait for
+# them.
+
+_ADDRESS: Final = 8
+"""Bytes for each addressee: a reference, in case the audience is not shared."""
+
+
+Own = Callable[["Jid"], "tuple[bytes, int] | None"]
+"""Returns the text, and how much white space follows it, for an addressee whose message differs from the others."""
+
+
+class _Notice:
+    """One notice and its audience; the addresses before `at` have been notified."""
+
+    __slots__ = ("at", "byte_count", "calls", "own", "text", "to", "white")
+
+    def __init__(self, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None) -> None:
+        self.to = to
+        self.text = text
+        self.white = white
+        self.own = own
+        self.at = 0
+        self.calls: list[Callable[[], None]] = []
+        self.byte_count = len(text) + _ADDRESS * len(to)
+
+
+class SendQueues:
+    """Waiting notices by node, in order. `on_change` is that of its `Backlog`."""
+
+    def __init__(self, on_change: Callable[[Container[NodeName] | None], None]) -> None:
+        self._queues: dict[NodeName, deque[_Notice]] = {}
+        self._backlog = Backlog(self._queues.keys(), on_change)
+
+    def __bool__(self) -> bool:
+        """Return whether notices wait."""
+        return bool(self._queues)
+
+    @property
+    def byte_count(self) -> int:
+        """The number of waiting bytes."""
+        return self._backlog.byte_count
+
+    def add(
+        self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None
+    ) -> None:
+        """Add a notice to each address: the text and this much white space, or the text that `own` returns for the address."""
+        entry = _Notice(to, text, white, own)
+        self._queues.setdefault(node, deque()).append(entry)
+        self._backlog.count(entry.byte_count)
+
+    def has(self, node: NodeName) -> bool:
+        """Return whether notices of the node wait."""
+        return node in self._queues
+
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Run `call` once the notices that now wait for the node are sent or dropped. At least one has to wait."""
+        self._queues[node][-1].calls.append(call)
+
+    def next(self) -> tuple[Jid, bytes, int]:
+        """Return the next addressee, the text and its white space, and move the node to the end of the line."""
+        node = next(iter(self._queues))
+        queue = self._queues.pop(node)
+        entry = queue[0]
+        to = entry.to[entry.at]
+        entry.at += 1
+        if entry.at == len(entry.to):
+            queue.popleft()
+            self._backlog.count(-entry.byte_count)
+        if queue:
+            self._queues[node] = queue
+        if entry.at == len(entry.to):
+            for call in entry.calls:
+                call()
+        text, white = (entry.own(to) if entry.own else None) or (entry.text, entry.white)
+        return to, text, white
+
+    def clear(self) -> None:
+        """Drop all waiting notices, because the stream is lost."""
+        queues = list(self._queues.values())
+        self._queues.clear()
+        self._backlog.count(-self.byte_count)
+        for queue in queues:
+            for entry in queue:
+                for call in entry.calls:
+                    call()

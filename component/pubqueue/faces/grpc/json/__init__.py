@@ -1,1 +1,0 @@
-"""The binding `v1beta1a`: `tech.pubsub` in JSON over HTTP, as Google's discovery document has it."""

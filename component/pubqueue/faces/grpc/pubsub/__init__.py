@@ -1,1 +1,0 @@
-"""The common actions of both bindings on topics and subscriptions, as requests to the queues."""

@@ -1,1 +1,0 @@
-"""Pushing: messages that the service sends to endpoints without being polled."""

@@ -1,0 +1,289 @@
+"""Subscriptions for both bindings, and what acknowledges their messages."""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec import Struct
+
+from pubqueue.engine.table import MAX_NAMED
+from pubqueue.faces.grpc import topics
+from pubqueue.faces.grpc.statuses import invalid, not_found, unfit
+from pubqueue.faces.grpc.wire import ResourceKind, lock_of
+from pubqueue.model.decision import Refusal, Refused, SettledEach, Taken, Touched
+from pubqueue.model.entities import seconds
+from pubqueue.model.replies import Described
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES, Settings
+from pubqueue.rules.nodes import Configure, Create, Delete, Purge
+from pubqueue.rules.seek import Seek
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.take import Take
+from pubqueue.rules.unlock import Touch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pubqueue.faces.grpc.calls import Call
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item, Millis, Node, NodeName
+    from pubqueue.rules.nodeconfig import Value
+    from pubqueue.rules.settle_each import LockName
+
+
+# Subscriptions, for both bindings: queues, fed by the node of their topic, from which items are pulled.
+
+MAX_PULLED: Final = 1_000
+"""Messages of one answer."""
+
+EARLY: Final = 0.1
+"""Seconds before the client's own deadline in which a pull is answered."""
+
+SETTINGS: Final[Mapping[str, Value]] = {
+    "queueing": "1",
+    "access_model": "whitelist",
+    "publish_model": "publishers",
+    "max_payload_size": MAX_PAYLOAD_BYTES,
+    "max_queue_requests": 1_000_000,
+    "max_failures": 1_000_000,
+    "backoff_min": 1,
+    "backoff_max": 1,
+    "group_limit": 1_000,
+}
+"""Settings of the node of a new subscription."""
+
+
+async def create(
+    call: Call, name: str, topic: str, more: Mapping[str, Value], *, field: str = "name"
+) -> None:
+    """Create a subscription to a topic, with settings of its queue.
+
+    Raises:
+        CallError: it exists, its topic does not, or the account may not.
+
+    """
+    node = call.node(name, ResourceKind.SUBSCRIPTION, field, creates=True)
+    source = await topics.found_topic(call, topic)
+    if source.config.queueing:
+        raise unfit(f"{topic} is a queue, and only a plain node has subscriptions")
+    wanted = {**SETTINGS, **more, "source": source.name}
+    await call.ask(Create(call.by, node, Settings(wanted)), name)
+
+
+async def found(call: Call, name: str, field: str = "subscription") -> Node:
+    """Return the node of a subscription.
+
+    Raises:
+        CallError: there is none that the account may know of.
+
+    """
+    node = call.node(name, ResourceKind.SUBSCRIPTION, field)
+    reply = await call.ask(Describe(call.by, node, manage=False, known=True), name)
+    assert isinstance(reply, Described)
+    if not reply.node.config.queueing:
+        raise not_found(name)
+    return reply.node
+
+
+async def delete(call: Call, name: str) -> None:
+    """Delete a subscription, with everything in it.
+
+    Raises:
+        CallError: there is none, or the account may not.
+
+    """
+    node = await found(call, name)
+    await call.ask(Delete(call.by, node.name), name)
+
+
+async def pull(call: Call, name: str, count: int, wait: float) -> list[tuple[Item, bytes]]:
+    """Return up to `count` items, locked to the account; if there are none, wait so many seconds for the first.
+
+    Raises:
+        CallError: there is no subscription, or the account may not.
+
+    """
+    node = await found(call, name)
+    check_attached(node)
+    if call.left is not None:
+        wait = max(0.0, min(wait, call.left - EARLY))
+    by = call.backend.puller(call.account)
+    request = Take(by, node.name, min(count, MAX_PULLED), seconds(wait))
+    reply = await call.take(request, name)
+    assert isinstance(reply, Taken)
+    return list(reply.items)
+
+
+async def truncate(call: Call, name: str, *, notify: bool = False) -> None:
+    """Remove all messages of a subscription; with `notify` its subscriber gets an event that reports it, if none waits.
+
+    Raises:
+        CallError: there is none, or the account may not.
+
+    """
+    node = await found(call, name)
+    await call.ask(Purge(call.by, node.name, says_so=notify), name)
+
+
+async def seek(call: Call, name: str, since: Millis) -> None:
+    """Lead a subscription to a moment, and wait until it is there.
+
+    Raises:
+        CallError: there is none, or the account may not.
+
+    """
+    node = await found(call, name)
+    await call.ask(Seek(call.by, node.name, since), name)
+
+
+async def configure(call: Call, name: str, settings: Mapping[str, Value]) -> None:
+    """Change settings of the queue of a subscription.
+
+    Raises:
+        CallError: there is none, or the account may not.
+
+    """
+    node = await found(call, name)
+    await call.ask(Configure(call.by, node.name, Settings(settings)), name)
+
+
+async def detach(call: Call, name: str) -> None:
+    """End the feeding of a subscription, and remove its messages.
+
+    Raises:
+        CallError: there is none, or the account may not.
+
+    """
+    node = await found(call, name)
+    labels = topics.with_mark(node.config.labels, topics.DETACHED, "1")
+    await configure(call, name, {"source": "", "labels": labels})
+    await truncate(call, name)
+
+
+def check_attached(node: Node) -> None:
+    """Refuse to pull from a subscription that has been detached.
+
+    Raises:
+        CallError: it has been.
+
+    """
+    if topics.has(node.config, topics.DETACHED):
+        raise unfit("The subscription is detached from its topic.")
+
+
+# Acknowledgements, nacks and deadlines, for both bindings: many locks, each with its own verdict.
+
+T = TypeVar("T")
+
+MAX_ACK_IDS: Final = 2_500
+"""Ack ids of one call."""
+
+MAX_DEADLINE: Final = 600
+"""Seconds for which a message may be held."""
+
+
+@unique
+class Verdict(Enum):
+    """The result for an ack id."""
+
+    DONE = "done"
+    GONE = "gone"
+    """The message does not exist any more: it will not be delivered again."""
+    WORTHLESS = "worthless"
+    """It names no lock, or one that is over or another account's."""
+    FAILED = "failed"
+    """The store failed; a repetition may succeed."""
+
+
+_OVER: Final = frozenset({Refusal.ITEM_NOT_FOUND, Refusal.LOCK_LOST, Refusal.LOCKED_BY_ANOTHER})
+"""Refusals that mean that the lock has ended."""
+
+_OF_REFUSALS: Final = {
+    Refusal.ITEM_NOT_FOUND: Verdict.GONE,
+    Refusal.STORE_FAILED: Verdict.FAILED,
+}
+
+
+class Settled(Struct, frozen=True):
+    """The verdict of each ack id, and whether the subscription delivers exactly once, so that clients have to know it."""
+
+    verdicts: dict[str, Verdict]
+    is_exact: bool
+
+
+class Change(Struct, frozen=True):
+    """The action for the locks: an acknowledgement, or a new deadline in so many seconds; 0 is a nack."""
+
+    deadline: int | None = None
+
+
+NACKED: Final = "a client of gRPC has refused it"
+"""Why a message is released, for operators."""
+
+ACK: Final = Change()
+NACK: Final = Change(0)
+
+
+async def settle(
+    call: Call, name: str, ack_ids: Sequence[str], change: Change, *, field: str = "subscription"
+) -> Settled:
+    """Settle the locks that these ack ids name, each by itself, and return the verdict of each.
+
+    Raises:
+        CallError: there is no subscription, or the whole request was refused.
+
+    """
+    if len(ack_ids) > MAX_ACK_IDS:
+        raise invalid(f"a call has at most {MAX_ACK_IDS} ack ids")
+    if change.deadline is not None and not 0 <= change.deadline <= MAX_DEADLINE:
+        raise invalid(f"ack_deadline_seconds must be between 0 and {MAX_DEADLINE}")
+    node = await found(call, name, field)
+    named = {text: lock_of(text, call.account) for text in ack_ids}
+    locks = {text: lock for text, lock in named.items() if lock is not None}
+    verdicts = dict.fromkeys(named, Verdict.WORTHLESS)
+    is_exact = topics.has(node.config, topics.EXACTLY_ONCE)
+    template = _template(call, node.name, change, late=not is_exact)
+    for some in batched(locks.items(), MAX_NAMED):
+        reply = await call.ask(SettleEach(template, tuple(lock for _, lock in some)), name)
+        assert isinstance(reply, SettledEach)
+        for (text, lock), answer in zip(some, reply.answers, strict=True):
+            verdicts[text] = _verdict(answer)
+            _note(call, lock, answer)
+    return Settled(verdicts, is_exact)
+
+
+def _note(call: Call, lock: LockName, answer: Reply) -> None:
+    """Notify the stream that has delivered it of the end of a lock."""
+    outstanding = call.backend.outstanding
+    assert lock.token is not None
+    if (
+        isinstance(answer, Touched)
+        and (after := dict(answer.entries)[lock.id]) > call.backend.now()
+    ):
+        outstanding.extended(lock.token, after)
+    elif not isinstance(answer, Refused) or answer.refusal in _OVER:
+        outstanding.settled(lock.token)
+
+
+def batched(all_: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Yield the values in groups of up to `size`."""
+    rest = iter(all_)
+    while some := tuple(islice(rest, size)):
+        yield some
+
+
+def _template(call: Call, node: NodeName, change: Change, *, late: bool) -> Settle | Touch:
+    if change.deadline is None:
+        return Settle(call.by, node, (), Verb.RETRACT, late=late)
+    if not change.deadline:
+        return Settle(call.by, node, (), Verb.UNLOCK, outcome=Outcome.FAILED, reason=NACKED)
+    return Touch(call.by, node, (), seconds(change.deadline), exact=True)
+
+
+def _verdict(reply: Reply) -> Verdict:
+    if isinstance(reply, Refused):
+        return _OF_REFUSALS.get(reply.refusal, Verdict.WORTHLESS)
+    return Verdict.DONE

@@ -1,0 +1,282 @@
+"""The services of `google.pubsub.v1`: Publisher, Subscriber and SchemaService."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.empty_pb2 import Empty
+
+from pubqueue.faces.grpc import subscriptions, topics
+from pubqueue.faces.grpc.calls import refused
+from pubqueue.faces.grpc.statuses import invalid, unimplemented
+from pubqueue.faces.grpc.v1 import fields, streaming
+from pubqueue.faces.grpc.v1.fields import read, received
+from pubqueue.faces.grpc.v1.streaming import streaming_pull
+from pubqueue.faces.grpc.wire import ResourceKind, is_project, name_of, service, v1
+from pubqueue.model.entities import Millis
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.faces.grpc.calls import Call, Streaming, Unary
+    from pubqueue.faces.grpc.wire import StoredMessage
+
+
+# `google.pubsub.v1.Subscriber`: a row for each rpc.
+
+SOON: Final = 1_000
+"""Milliseconds before now that count as now where nothing is kept that could come back: the clocks of clients differ."""
+
+WAIT: Final = 5.0
+"""Up to how many seconds a pull waits."""
+
+
+async def create_subscription(call: Call, request: v1.Subscription) -> v1.Subscription:
+    """Create the subscription."""
+    await subscriptions.create(
+        call, request.name, request.topic, fields.settings(request, call.backend.terms.push_to)
+    )
+    return fields.shown(await subscriptions.found(call, request.name))
+
+
+async def get_subscription(call: Call, request: v1.GetSubscriptionRequest) -> v1.Subscription:
+    """Return the subscription."""
+    return fields.shown(await subscriptions.found(call, request.subscription))
+
+
+async def update_subscription(call: Call, request: v1.UpdateSubscriptionRequest) -> v1.Subscription:
+    """Change the fields in the mask."""
+    name = request.subscription.name
+    node = await subscriptions.found(call, name, "subscription.name")
+    wanted = fields.updated(
+        *(request.subscription, request.update_mask.paths, node.config, call.backend.terms.push_to)
+    )
+    await subscriptions.configure(call, name, wanted)
+    return fields.shown(await subscriptions.found(call, name))
+
+
+async def list_subscriptions(
+    call: Call, request: v1.ListSubscriptionsRequest
+) -> v1.ListSubscriptionsResponse:
+    """Return a page of the subscriptions of a project."""
+    page = await topics.page(
+        call,
+        ResourceKind.SUBSCRIPTION,
+        project_in(request.project),
+        request.page_size,
+        request.page_token,
+    )
+    shown = map(fields.shown, page.nodes)
+    return v1.ListSubscriptionsResponse(subscriptions=shown, next_page_token=page.token)
+
+
+async def delete_subscription(call: Call, request: v1.DeleteSubscriptionRequest) -> Empty:
+    """Delete the subscription with everything in it."""
+    await subscriptions.delete(call, request.subscription)
+    return Empty()
+
+
+async def pull(call: Call, request: v1.PullRequest) -> v1.PullResponse:
+    """Return up to the requested number of messages; wait a little for the first, unless the answer is wanted at once."""
+    if request.max_messages <= 0:
+        raise invalid("max_messages must be above 0")
+    wait = 0.0 if request.return_immediately else WAIT
+    node = await subscriptions.found(call, request.subscription)
+    items = await subscriptions.pull(call, request.subscription, request.max_messages, wait)
+    return v1.PullResponse(received_messages=[received(*item, node) for item in items])
+
+
+async def acknowledge(call: Call, request: v1.AcknowledgeRequest) -> Empty:
+    """Acknowledge messages; repeated acknowledgements are not errors."""
+    done = await subscriptions.settle(
+        call, request.subscription, request.ack_ids, subscriptions.ACK
+    )
+    streaming.check(done)
+    return Empty()
+
+
+async def modify_ack_deadline(call: Call, request: v1.ModifyAckDeadlineRequest) -> Empty:
+    """Set the deadline of messages; 0 releases them."""
+    change = subscriptions.Change(request.ack_deadline_seconds)
+    done = await subscriptions.settle(call, request.subscription, request.ack_ids, change)
+    streaming.check(done)
+    return Empty()
+
+
+async def modify_push_config(call: Call, request: v1.ModifyPushConfigRequest) -> Empty:
+    """Set or clear the push endpoint; without one, messages are kept until they are pulled."""
+    node = await subscriptions.found(call, request.subscription)
+    push_to = call.backend.terms.push_to
+    wanted = fields.push_updated(request.push_config, push_to, node.config)
+    await subscriptions.configure(call, request.subscription, wanted)
+    return Empty()
+
+
+async def seek(call: Call, request: v1.SeekRequest) -> v1.SeekResponse:
+    """Mark what was published before a time as acknowledged, and what was published since then, and is kept, as not acknowledged."""
+    if request.WhichOneof("target") != "time":
+        raise unimplemented("Seek to a snapshot")
+    node = await subscriptions.found(call, request.subscription)
+    try:
+        since = request.time.ToMilliseconds()
+    except ValueError:
+        raise invalid("time must be a timestamp of the years 1 to 9999") from None
+    if not node.config.keep_done and since >= call.backend.now() - SOON:
+        since += SOON
+    await subscriptions.seek(call, request.subscription, Millis(since))
+    return v1.SeekResponse()
+
+
+async def list_snapshots(_call: Call, request: v1.ListSnapshotsRequest) -> v1.ListSnapshotsResponse:
+    """Return no snapshots: there are none."""
+    project_in(request.project)
+    return v1.ListSnapshotsResponse()
+
+
+SUBSCRIBER: Final[Mapping[str, Unary]] = {
+    "CreateSubscription": create_subscription,
+    "GetSubscription": get_subscription,
+    "UpdateSubscription": update_subscription,
+    "ListSubscriptions": list_subscriptions,
+    "DeleteSubscription": delete_subscription,
+    "ModifyAckDeadline": modify_ack_deadline,
+    "Acknowledge": acknowledge,
+    "Pull": pull,
+    "ModifyPushConfig": modify_push_config,
+    "GetSnapshot": refused("GetSnapshot"),
+    "ListSnapshots": list_snapshots,
+    "CreateSnapshot": refused("CreateSnapshot"),
+    "UpdateSnapshot": refused("UpdateSnapshot"),
+    "DeleteSnapshot": refused("DeleteSnapshot"),
+    "Seek": seek,
+}
+"""The rpcs of the service that are one request and one answer."""
+
+STREAMS: Final[Mapping[str, Streaming]] = {"StreamingPull": streaming_pull}
+"""The rpcs of the service that are streams."""
+
+WAITS: Final = frozenset({"Pull"})
+"""The rpcs that may wait for a message."""
+
+
+# `google.pubsub.v1.Publisher`: a row for each rpc.
+
+
+async def create_topic(call: Call, request: v1.Topic) -> v1.Topic:
+    """Create the topic."""
+    await topics.create(call, request.name, fields.topic_settings(request))
+    return fields.topic_shown(await topics.found_topic(call, request.name))
+
+
+async def update_topic(call: Call, request: v1.UpdateTopicRequest) -> v1.Topic:
+    """Change the fields in the mask."""
+    name = request.topic.name
+    node = await topics.found_topic(call, name, "topic.name")
+    wanted = fields.topic_updated(request.topic, request.update_mask.paths, node.config)
+    await topics.configure(call, name, wanted)
+    return fields.topic_shown(await topics.found_topic(call, name))
+
+
+async def publish(call: Call, request: v1.PublishRequest) -> v1.PublishResponse:
+    """Publish messages, all or none, of up to one ordering key."""
+    size = call.size or request.ByteSize()
+    publishing = topics.publish(call, request.topic, _given(request), size)
+    del request  # it may be large, and is not needed while the messages are published
+    return v1.PublishResponse(message_ids=await publishing)
+
+
+def _given(request: v1.PublishRequest) -> list[StoredMessage]:
+    given = [read(message) for message in request.messages]
+    if len({message.ordering_key for message in given}) > 1:
+        raise invalid("In a single publish request, all messages must have the same ordering key.")
+    return given
+
+
+async def get_topic(call: Call, request: v1.GetTopicRequest) -> v1.Topic:
+    """Return the topic."""
+    return fields.topic_shown(await topics.found_topic(call, request.topic))
+
+
+async def list_topics(call: Call, request: v1.ListTopicsRequest) -> v1.ListTopicsResponse:
+    """Return a page of the topics of a project."""
+    page = await topics.page(
+        *(
+            call,
+            ResourceKind.TOPIC,
+            project_in(request.project),
+            request.page_size,
+            request.page_token,
+        )
+    )
+    shown = map(fields.topic_shown, page.nodes)
+    return v1.ListTopicsResponse(topics=shown, next_page_token=page.token)
+
+
+def project_in(text: str) -> str:
+    """Return the project of `projects/PROJECT`.
+
+    Raises:
+        CallError: the text is something else.
+
+    """
+    head, _, project = text.partition("/")
+    if head != "projects" or not is_project(project):
+        raise invalid(f"Invalid project name: (name={text[:255]!a}); expected projects/PROJECT")
+    return project
+
+
+async def list_topic_subscriptions(
+    call: Call, request: v1.ListTopicSubscriptionsRequest
+) -> v1.ListTopicSubscriptionsResponse:
+    """Return a page of the names of a topic's subscriptions."""
+    page = await topics.page(
+        *(call, ResourceKind.SUBSCRIPTION, None, request.page_size, request.page_token),
+        topic=request.topic,
+    )
+    names = [name_of(node.name, ResourceKind.SUBSCRIPTION) for node in page.nodes]
+    return v1.ListTopicSubscriptionsResponse(subscriptions=names, next_page_token=page.token)
+
+
+async def list_topic_snapshots(
+    call: Call, request: v1.ListTopicSnapshotsRequest
+) -> v1.ListTopicSnapshotsResponse:
+    """Return no snapshots: there are none."""
+    await topics.found_topic(call, request.topic)
+    return v1.ListTopicSnapshotsResponse()
+
+
+async def delete_topic(call: Call, request: v1.DeleteTopicRequest) -> Empty:
+    """Delete the topic; its subscriptions stay, with their messages."""
+    await topics.delete(call, request.topic, with_subscriptions=False)
+    return Empty()
+
+
+async def detach_subscription(
+    call: Call, request: v1.DetachSubscriptionRequest
+) -> v1.DetachSubscriptionResponse:
+    """End the feeding of the subscription, and remove its messages."""
+    await subscriptions.detach(call, request.subscription)
+    return v1.DetachSubscriptionResponse()
+
+
+PUBLISHER: Final[Mapping[str, Unary]] = {
+    "CreateTopic": create_topic,
+    "UpdateTopic": update_topic,
+    "Publish": publish,
+    "GetTopic": get_topic,
+    "ListTopics": list_topics,
+    "ListTopicSubscriptions": list_topic_subscriptions,
+    "ListTopicSnapshots": list_topic_snapshots,
+    "DeleteTopic": delete_topic,
+    "DetachSubscription": detach_subscription,
+}
+"""The rpcs of the service."""
+
+
+# `google.pubsub.v1.SchemaService`: payloads are opaque to the service, so it has no schemas.
+
+SCHEMAS: Final[Mapping[str, Unary]] = {
+    method.name: refused(f"SchemaService.{method.name}")
+    for method in service("google.pubsub.v1.SchemaService").methods
+}
+"""The rpcs of the service."""

@@ -1,1 +1,0 @@
-"""The wire format and its meaning: messages, names, ack ids, payloads, codes. Pure."""

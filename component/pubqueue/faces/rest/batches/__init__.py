@@ -1,1 +1,0 @@
-"""The entries of a batch: from an Atom feed, or from a multipart body."""

@@ -1,1 +1,0 @@
-"""Parts for all requests: identity, links, problems, routes, and bodies."""

@@ -1,1 +1,0 @@
-"""From a request to an item, and from an item to an answer."""

@@ -1,0 +1,201 @@
+"""The routes of a profile, and absolute links (RFC 8288) to them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote_to_bytes
+
+from msgspec import Struct
+
+from pubqueue.faces.http.host import is_trusted, split
+from pubqueue.faces.http.problems import bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from aiohttp import web
+
+    from pubqueue.faces.rest.settings import RestTerms
+
+    Handler = Callable[[Any], Awaitable[web.StreamResponse]]
+
+
+# The routes of a profile: one table, and the match of a path with it.
+
+_VARIABLE: Final = re.compile(r"\{(\w+)\}")
+
+
+class Route(Struct, frozen=True):
+    """A method of a resource. `word` names it in metrics; `path` is below the prefix, with variables such as `{node}`."""
+
+    method: str
+    path: str
+    handler: Handler
+    word: str
+
+
+class Resource(Struct):
+    """The resource at the paths of one pattern: its routes by method."""
+
+    pattern: tuple[str | re.Pattern[str], ...]
+    routes: dict[str, Route]
+
+    @property
+    def allow(self) -> str:
+        """The methods, as in the header `Allow`."""
+        methods = {"OPTIONS", *self.routes} | ({"HEAD"} if "GET" in self.routes else set())
+        return ", ".join(sorted(methods))
+
+    def route(self, method: str) -> Route | None:
+        """Return the route of a method; HEAD is served as GET."""
+        return self.routes.get("GET" if method == "HEAD" else method)
+
+    def match(self, segments: tuple[str, ...]) -> dict[str, str] | None:
+        """Return the variables if the segments of a path match, else None."""
+        found: dict[str, str] = {}
+        for wanted, segment in zip(self.pattern, segments, strict=True):
+            if isinstance(wanted, str):
+                if wanted != segment:
+                    return None
+            elif (fits := wanted.fullmatch(segment)) is None:
+                return None
+            else:
+                found |= fits.groupdict()
+        return found
+
+
+class Profile(Struct, frozen=True):
+    """A table of routes, and the prefix of its paths. `posting` is the last part of the path of a node that messages are posted to."""
+
+    name: str
+    prefix: str
+    routes: tuple[Route, ...]
+    posting: str = "messages"
+
+
+class Routes:
+    """The resources of a profile, by the number of segments."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._resources: dict[int, list[Resource]] = {}
+        for route in routes:
+            pattern = tuple([_compiled(part) for part in route.path.strip("/").split("/")])
+            same = self._resources.setdefault(len(pattern), [])
+            resource = next((one for one in same if one.pattern == pattern), None)
+            if resource is None:
+                resource = Resource(pattern, {})
+                same.append(resource)
+            resource.routes[route.method] = route
+
+    def find(self, raw_path: str) -> tuple[Resource, Mapping[str, str]] | None:
+        """Return the resource of a path below the prefix, and its variables, or None."""
+        segments = segments_of(raw_path)
+        if segments is None:
+            return None
+        for resource in self._resources.get(len(segments), ()):
+            if (found := resource.match(segments)) is not None:
+                return resource, found
+        return None
+
+
+def segments_of(raw_path: str) -> tuple[str, ...] | None:
+    """Return the decoded segments of a path; None if one is not UTF-8, or has a NUL, which no name has."""
+    try:
+        segments = [
+            unquote_to_bytes(part).decode() if "%" in part else part
+            for part in raw_path.strip("/").split("/")
+        ]
+    except UnicodeDecodeError:
+        return None
+    return None if any("\0" in segment for segment in segments) else tuple(segments)
+
+
+def _compiled(part: str) -> str | re.Pattern[str]:
+    if "{" not in part:
+        return part
+    pieces = _VARIABLE.split(part)
+    texts = [f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)]
+    return re.compile("".join(texts), re.DOTALL)
+
+
+# Absolute links (RFC 8288), and what they begin with: a setting, what a trusted proxy reports, or the request itself.
+
+HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{1,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?")
+_PAIR: Final = re.compile(r'\s*([!#-\'*+\-.^-z|~\w]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*')
+
+
+class Link(Struct, frozen=True):
+    """A link of an answer."""
+
+    rel: str
+    url: str
+    type: str = ""
+
+    def __str__(self) -> str:
+        """Return the value of a field `Link`."""
+        kind = f'; type="{self.type}"' if self.type else ""
+        return f'<{self.url}>; rel="{self.rel}"{kind}'
+
+
+def path(*segments: str) -> str:
+    """Return a path of these segments, each percent-encoded: a slash in a name is %2F."""
+    return "".join(["/" + quote(segment, safe="") for segment in segments])
+
+
+def base_of(headers: Mapping[str, str], peer: str, terms: RestTerms, *, is_private: bool) -> str:
+    """Return what absolute links begin with, without a slash at the end.
+
+    Raises:
+        ProblemError: the host in the request is not one.
+
+    """
+    if terms.base_url:
+        return terms.base_url.rstrip("/")
+    scheme, host, prefix = "https" if is_private else "http", headers.get("Host", ""), ""
+    if terms.proxies and is_trusted(peer, terms.proxies, loopback=False):
+        scheme, host, prefix = _reported(headers, scheme, host)
+    if scheme not in {"http", "https"} or not HOST.fullmatch(host) or split(f"//{host}") is None:
+        raise bad_request("the host of the request is not the name or the address of a host")
+    if not _PREFIX.fullmatch(prefix):
+        raise bad_request("X-Forwarded-Prefix is not a path")
+    return f"{scheme}://{host}{prefix.rstrip('/')}"
+
+
+def _reported(headers: Mapping[str, str], scheme: str, host: str) -> tuple[str, str, str]:
+    """Return scheme, host and prefix as the proxy reports them: `Forwarded` (RFC 7239), or else `X-Forwarded-*`."""
+    forwarded = headers.get("Forwarded")
+    if forwarded is not None:
+        element = last_element(forwarded)
+        return element.get("proto", scheme).lower(), element.get("host", host), ""
+    return (
+        headers.get("X-Forwarded-Proto", scheme).rpartition(",")[2].strip().lower(),
+        headers.get("X-Forwarded-Host", host).rpartition(",")[2].strip(),
+        headers.get("X-Forwarded-Prefix", "").rpartition(",")[2].strip(),
+    )
+
+
+def last_element(forwarded: str) -> dict[str, str]:
+    """Return the pairs of the last element of a field `Forwarded`, which the next proxy has added.
+
+    Raises:
+        ProblemError: it cannot be read.
+
+    """
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(forwarded):
+        pair = _PAIR.match(forwarded, at)
+        if pair is None:
+            raise bad_request("Forwarded cannot be read")
+        value = pair[3] if pair[2] is None else re.sub(r"\\(.)", r"\1", pair[2])
+        found[pair[1].lower()] = value
+        at = pair.end()
+        if at < len(forwarded):
+            if forwarded[at] not in ";,":
+                raise bad_request("Forwarded cannot be read")
+            if forwarded[at] == ",":
+                found = {}
+            at += 1
+    return found

@@ -1,0 +1,322 @@
+"""How a message is pushed for a registration of either profile."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import msgspec
+
+from pubqueue.faces.push.client import (
+    Answer,
+    Outcome,
+    PushClient,
+    Verdict,
+    for_origin,
+    outcome_of,
+    secret_of,
+    signed,
+)
+from pubqueue.faces.rest import items
+from pubqueue.faces.rest.items import body_of, headers_of
+from pubqueue.faces.rest.links import Link, path
+from pubqueue.faces.rest.settings import WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.faces.push.client import PushTerms
+    from pubqueue.faces.push.worker import Work
+    from pubqueue.model.entities import Item, Jid
+    from pubqueue.model.records import Registration
+
+    Headers = list[tuple[str, str]]
+
+
+# How a message is pushed: `post-message` as one POST, `post-message-once` by a link that the target creates for it.
+
+AGENT: Final = f"pubqueue/{version('pubqueue')}"
+NOT_ALLOWED: Final = 405
+GONE: Final = frozenset({404, 410})
+
+
+class RestPusher:
+    """Pushes messages by these settings. `key` is the secret of the service, from which those of registrations are derived."""
+
+    def __init__(self, terms: Callable[[], PushTerms], accounts: Accounts, service: Jid) -> None:
+        self._terms, self._accounts, self._service, self.key = terms, accounts, service, b""
+        self.client = PushClient(terms())
+        self.outcomes: dict[str, int] = {}
+        """How many pushes had each verdict."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.client.close()
+
+    def window(self, row: Registration) -> int:
+        """Return how many messages are pushed at a time: with links for the next message, one after the other."""
+        options = read(row.words)
+        if isinstance(options, PullWords):
+            return 0
+        if isinstance(options, HornetqWords):
+            return options.window
+        return 1 if options.rel == ONCE else WINDOW
+
+    def retries(self, row: Registration) -> int:
+        """Return after how many failures in a row a registration is disabled."""
+        options = read(row.words)
+        if isinstance(options, HornetqWords):
+            return options.retries if options.disables else 0
+        return self._terms().retries
+
+    def may(self, account: Jid) -> bool:
+        """Return whether the account belongs to a user that may use REST."""
+        name, _, service = account.partition("@")
+        users = self._accounts.users
+        return service == self._service and any(
+            user.name == name and user.may_enter(WORD) for user in users
+        )
+
+    def secret(self, registration: str) -> bytes:
+        """Return the secret that signs the pushes of a registration."""
+        return secret_of(self.key, registration)
+
+    async def push(self, work: Work, item: Item, payload: bytes) -> Outcome:
+        """Push a message."""
+        self.client.terms = self._terms()
+        outcome = await self._outcome(work, item, payload)
+        verdict = outcome.verdict.value
+        self.outcomes[verdict] = self.outcomes.get(verdict, 0) + 1
+        return outcome
+
+    async def _outcome(self, work: Work, item: Item, payload: bytes) -> Outcome:
+        options = read(work.row.words)
+        assert not isinstance(options, PullWords), "its window is 0"
+        headers = self._headers(work.row, options, item, payload)
+        body = body_of(item, payload)[1]
+        if isinstance(options, HornetqWords):
+            return await push(self.client, options, work.row, item, headers, body)
+        call = _Call(self.client, options, work, item, headers)
+        call.body = body
+        return await (call.once() if options.rel == ONCE else call.plain())
+
+    def _headers(
+        self,
+        row: Registration,
+        options: PushWords | HornetqWords,
+        item: Item,
+        payload: bytes,
+    ) -> list[tuple[str, str]]:
+        prefix = options.base
+        place = "queues" if row.queueing else "topics", row.node
+        kind, body = body_of(item, payload)
+        is_star = isinstance(options, PushWords)
+        posting = "messages" if is_star else "create"
+        found = headers_of(item, lambda node: prefix + path("nodes", node, posting))
+        links = [Link("generator", prefix + path(*place))]
+        if is_star:
+            links.insert(0, Link("self", prefix + path(*place, "messages", item.id)))
+        found += [("Link", str(link)) for link in links]
+        found += [("Content-Type", kind), ("User-Agent", AGENT)]
+        name = items.encoded(item.id)
+        return found + list(signed(self.secret(row.name), name, int(time.time()), body).items())
+
+
+class _Call:
+    """One message on its way to one target."""
+
+    def __init__(  # a message, and its target
+        self,
+        client: PushClient,
+        options: PushWords,
+        work: Work,
+        item: Item,
+        headers: list[tuple[str, str]],
+    ) -> None:
+        self._client, self._options, self._work, self._item = client, options, work, item
+        self._headers, self.body = headers, b""
+
+    async def plain(self) -> Outcome:
+        answer = await self._client.call("POST", self._options.href, self._headers, self.body)
+        return outcome_of(answer) if isinstance(answer, Answer) else answer
+
+    async def once(self) -> Outcome:
+        """Post to the link of the last answer, or to a new one. The link is recorded before, so that a repetition uses it too."""
+        owner, _, link = self._work.row.following.partition("\n")
+        is_repetition = bool(link) and owner == self._item.id
+        if owner and not is_repetition:
+            link = ""  # it may have been used for another message
+        if not link:
+            found = await self._new_link()
+            if isinstance(found, Outcome):
+                return found
+            link = found
+        await self._work.note(following=f"{self._item.id}\n{link}")
+        answer = await self._client.call("POST", link, self._headers, self.body)
+        if not isinstance(answer, Answer):
+            return answer
+        following = answer.links.get("create-next", "")
+        following = f"\n{following}" if self._client.is_allowed(following) else ""
+        if answer.status == NOT_ALLOWED and is_repetition:
+            return Outcome(Verdict.DONE, following=following)
+        if answer.status in {*GONE, NOT_ALLOWED}:  # the next attempt has a new link
+            await self._work.note(following="")
+            return Outcome(Verdict.FAILED, f"status {answer.status} at the link of the target")
+        outcome = outcome_of(answer)
+        if outcome.verdict is Verdict.DONE:
+            return Outcome(Verdict.DONE, following=following)
+        return outcome
+
+    async def _new_link(self) -> str | Outcome:
+        """Ask the target for a link, with an empty POST."""
+        agent = [row for row in self._headers if row[0] == "User-Agent"]
+        answer = await self._client.call("POST", self._options.href, agent, b"")
+        if not isinstance(answer, Answer):
+            return answer
+        outcome = outcome_of(answer)
+        if outcome.verdict is not Verdict.DONE:
+            return outcome
+        link = answer.links.get("create-next", "")
+        if not link:
+            return Outcome(Verdict.FAILED, "the target has given no link create-next")
+        return link
+
+
+# How a message is pushed for a registration of HornetQ: to a destination, by a template, or to a URL with its own method and headers.
+
+ID: Final = "{id}"
+_CREATE: Final = "msg-create-with-id"
+FOUND: Final = range(200, 300)
+
+
+async def push(  # noqa: PLR0917  # a message, and where it goes
+    client: PushClient,
+    options: HornetqWords,
+    row: Registration,
+    item: Item,
+    headers: Headers,
+    body: bytes,
+) -> Outcome:
+    """Push a message, and return the outcome by the registration's own counts."""
+    headers = _own(options, headers)
+    url: str | Outcome = options.href
+    if options.rel == DESTINATION:
+        url = await _template_of(client, options.href, headers)
+    if isinstance(url, Outcome):
+        return judged(url, options, row.failures)
+    headers = for_origin(headers, options.href, url)
+    answer = await client.call(options.method, filled(url, item.id), headers, body)
+    outcome = outcome_of(answer) if isinstance(answer, Answer) else answer
+    return judged(outcome, options, row.failures)
+
+
+def filled(url: str, name: str) -> str:
+    """Return the URL with the id of a message in its place."""
+    return url.replace(ID, quote(name, safe=""))
+
+
+def judged(outcome: Outcome, options: HornetqWords, failures: int) -> Outcome:
+    """Return the meaning of an outcome after so many failures: before the last retry the message is released, and delivered again."""
+    verdict = outcome.verdict
+    if verdict is Verdict.DISABLED and options.disables:
+        return outcome
+    if verdict not in {Verdict.DISABLED, Verdict.GONE, Verdict.FAILED}:
+        return outcome
+    if failures + 1 < options.retries:
+        return Outcome(Verdict.AGAIN, outcome.reason, options.wait)
+    return Outcome(
+        Verdict.DISABLED if options.disables else Verdict.FAILED, outcome.reason, options.wait
+    )
+
+
+def _own(options: HornetqWords, headers: Headers) -> Headers:
+    """Return the headers with those of the registration."""
+    own = list(options.headers)
+    if options.type:
+        own.append(("Content-Type", options.type))
+    if options.authorization:
+        own.append(("Authorization", options.authorization))
+    names = {name.lower() for name, _ in own}
+    return [row for row in headers if row[0].lower() not in names] + own
+
+
+async def _template_of(client: PushClient, href: str, headers: Headers) -> str | Outcome:
+    """Return the URL at which a destination accepts messages under an id."""
+    kept = [row for row in headers if row[0] in {"Authorization", "User-Agent"}]
+    answer = await client.call("HEAD", href, kept, b"")
+    if not isinstance(answer, Answer):
+        return answer
+    template = answer.headers.get(_CREATE, "")
+    if answer.status not in FOUND:
+        return outcome_of(answer)
+    if ID not in template:
+        return Outcome(Verdict.FAILED, f"the destination has no link {_CREATE}")
+    return template
+
+
+# The stored data of a registration of REST, of either profile.
+
+WINDOW = 4
+"""Messages of one registration that are pushed at a time."""
+
+ONCE = "post-message-once"
+PLAIN = "post-message"
+
+DESTINATION = "destination"
+TEMPLATE = "template"
+"""Relations of HornetQ: a destination of another service, and a URL with `{id}` in it."""
+
+
+class PushWords(msgspec.Struct, frozen=True, tag_field="profile", tag="rest-star"):
+    """The relation and the URL of the target, and the prefix of links to this service."""
+
+    rel: str
+    href: str
+    base: str
+
+
+class HornetqWords(msgspec.Struct, frozen=True, tag_field="profile", tag="hornetq"):
+    """A push registration of HornetQ. `retries` and `wait`, in seconds, are its own; `window` is its count of sessions.
+
+    The values of `headers` and the credentials are never shown.
+    """
+
+    rel: str
+    href: str
+    base: str
+    method: str = "POST"
+    type: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    authorization: str = ""
+    retries: int = 0
+    wait: float = 0.0
+    disables: bool = False
+    window: int = 1
+
+    def __repr__(self) -> str:
+        """Show only the target: headers and credentials are secrets."""
+        return f"HornetqWords({self.href!r})"
+
+
+class PullWords(msgspec.Struct, frozen=True, tag_field="profile", tag="hornetq-pull"):
+    """A durable subscription of a topic, which is pulled and never pushed."""
+
+    rel: str = "pull"
+    href: str = ""
+
+
+Words = PushWords | HornetqWords | PullWords
+_READER: msgspec.json.Decoder[Words] = msgspec.json.Decoder(Words)
+
+
+def written(words: Words) -> bytes:
+    """Return the words in stored form."""
+    return msgspec.json.encode(words)
+
+
+def read(stored: bytes) -> Words:
+    """Return stored words."""
+    return _READER.decode(stored)

@@ -1,1 +1,0 @@
-"""Pushing messages to targets over HTTP: the requests that REST sends them."""

@@ -1,0 +1,550 @@
+"""From frames to requests, and from items to MESSAGE frames: destinations, headers, numbers."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, StrEnum, unique
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.faces.stomp.codec import V10, V12, Frame
+from pubqueue.faces.stomp.refusals import Message, Problem
+from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
+from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
+from pubqueue_xeps.wire.xml_escape import ILLEGAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pubqueue.faces.stomp.codec import Version
+    from pubqueue.model.entities import Headers, Principal
+    from pubqueue.model.notices import Announce, Deliver
+
+
+# From a SEND to the published item: the meaning of each header, as one table.
+
+DESTINATION: Final = "destination"
+
+
+class _Wishes(Struct, gc=False):
+    """The properties of the item in the headers of a SEND."""
+
+    now: Millis
+    id: str = ""
+    priority: int = 0
+    delay: Millis = NO_TIME
+    ttl: Millis | None = None
+    group: str = ""
+
+
+def _id(wishes: _Wishes, text: str) -> None:
+    wishes.id = text
+
+
+def _other_id(wishes: _Wishes, text: str) -> None:
+    wishes.id = wishes.id or text
+
+
+def _priority(wishes: _Wishes, text: str) -> None:
+    wishes.priority = whole(text)
+
+
+def _delay(wishes: _Wishes, text: str) -> None:
+    wishes.delay = span(text)
+
+
+def _delay_in_millis(wishes: _Wishes, text: str) -> None:
+    wishes.delay = Millis(count(text))
+
+
+def _ttl(wishes: _Wishes, text: str) -> None:
+    wishes.ttl = span(text)
+
+
+def _ttl_in_millis(wishes: _Wishes, text: str) -> None:
+    wishes.ttl = Millis(count(text))
+
+
+def _expires(wishes: _Wishes, text: str) -> None:
+    moment = count(text)
+    wishes.ttl = Millis(max(0, moment - wishes.now)) if moment else None
+
+
+def _group(wishes: _Wishes, text: str) -> None:
+    wishes.group = text
+
+
+def _nothing(_wishes: _Wishes, _text: str) -> None:
+    """Leave out headers of the frame itself, or of the server: they cannot be forged."""
+
+
+def _refused(_wishes: _Wishes, _text: str) -> None:
+    raise BadNumberError
+
+
+class _Row(Struct, frozen=True):
+    read: Callable[[_Wishes, str], None]
+    is_kept: bool = False
+    """Whether the item has the header too, so that it is delivered as it was sent."""
+
+
+# fmt: off
+ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
+    "item-id":              _Row(_id),
+    "_AMQ_DUPL_ID":         _Row(_other_id, is_kept=True),
+    "priority":             _Row(_priority),
+    "delay":                _Row(_delay),
+    "x-delay":              _Row(_delay_in_millis),
+    "AMQ_SCHEDULED_DELAY":  _Row(_delay_in_millis),
+    "ttl":                  _Row(_ttl),
+    "expiration":           _Row(_ttl_in_millis),
+    "expires":              _Row(_expires),
+    "group":                _Row(_group),
+    "JMSXGroupID":          _Row(_group, is_kept=True),
+    # the frame's own
+    DESTINATION:            _Row(_nothing),
+    "receipt":              _Row(_nothing),
+    "transaction":          _Row(_nothing),
+    "content-length":       _Row(_nothing),
+    CONTENT_TYPE:           _Row(_nothing),
+    # the server's
+    "message-id":           _Row(_nothing),
+    "subscription":         _Row(_nothing),
+    "ack":                  _Row(_nothing),
+    "redelivered":          _Row(_nothing),
+    "delivery-attempt":     _Row(_nothing),
+    "failed":               _Row(_nothing),
+    "publisher":            _Row(_nothing),
+    "published":            _Row(_nothing),
+    "deadline":             _Row(_nothing),
+    # not supported
+    "AMQ_SCHEDULED_CRON":   _Row(_refused),
+    "AMQ_SCHEDULED_PERIOD": _Row(_refused),
+    "AMQ_SCHEDULED_REPEAT": _Row(_refused),
+})
+# fmt: on
+"""Headers with a meaning here; every other is a header of the item (XEP-0131)."""
+
+OWN: Final = frozenset(name for name, row in ROWS.items() if not row.is_kept)
+"""Headers that no item has, so that in a MESSAGE they are the server's."""
+
+_OF_QUEUES: Final = ("priority", "delay", "group")
+
+
+class Sent(Struct, frozen=True, gc=False):
+    """The publish of a SEND; `has_id` means that the client has chosen the id."""
+
+    node: str
+    kind: DestinationKind
+    draft: Draft
+    has_id: bool
+
+
+def sent(frame: Frame, new_id: Callable[[], str], now: Millis) -> Sent | Problem:
+    """Return the publish of a SEND; without `item-id` under a new id."""
+    to = destination_of(frame.headers[DESTINATION])
+    if isinstance(to, Problem):
+        return to
+    wishes, kept = _Wishes(now), []
+    for name, value in frame.headers.items():
+        row = ROWS.get(name)
+        if row is not None:
+            try:
+                row.read(wishes, value)
+            except BadNumberError as problem:
+                return _bad(name, row, problem)
+            if not row.is_kept:
+                continue
+        if ILLEGAL.search(name) or ILLEGAL.search(value):
+            return Problem(Message.BAD_HEADER, f"{name!a} has a character that XML has not")
+        kept.append((name, value))
+    if to.kind is DestinationKind.TOPIC and (wishes.priority or wishes.delay or wishes.group):
+        return Problem(Message.NOT_SUPPORTED, f"{', '.join(_OF_QUEUES)} apply only to queues")
+    return _published(frame, wishes, kept, new_id)
+
+
+def _bad(name: str, row: _Row, problem: BadNumberError) -> Problem:
+    if row.read is _refused:
+        return Problem(Message.NOT_SUPPORTED, f"{name}: a schedule does this, not a header")
+    return Problem(Message.BAD_HEADER, f"{name} has to be {problem}")
+
+
+def _published(
+    frame: Frame, wishes: _Wishes, kept: list[tuple[str, str]], new_id: Callable[[], str]
+) -> Sent | Problem:
+    to = destination_of(frame.headers[DESTINATION])
+    assert not isinstance(to, Problem)
+    try:
+        wrapped = wrap(frame.body, frame.headers.get(CONTENT_TYPE), is_text=True)
+    except ValueError as problem:
+        return Problem(Message.BAD_HEADER, f"{problem}")
+    if wrapped.header is not None:
+        kept.append((CONTENT_TYPE, wrapped.header))
+    if not to.is_usual:
+        kept.append((DESTINATION, to.text))
+    draft = Draft(
+        *(ItemId(wishes.id or new_id()), wrapped.xml, wishes.priority, wishes.delay, wishes.ttl),
+        headers=tuple(kept),
+        type=wrapped.space,
+        group=wishes.group,
+    )
+    return Sent(to.node, to.kind, draft, bool(wishes.id))
+
+
+# Destinations: which node each names, and the required kind of that node.
+
+
+@unique
+class DestinationKind(Enum):
+    """The required kind of the node."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    QUEUE = "queue"
+    TOPIC = "topic"
+    """A plain node: all its subscribers are notified."""
+    EITHER = "either"
+
+
+PREFIXES: Final = (
+    ("/queue/", DestinationKind.QUEUE),
+    ("/amq/queue/", DestinationKind.QUEUE),  # RabbitMQ's
+    ("./", DestinationKind.QUEUE),  # Curb's
+    ("/topic/", DestinationKind.TOPIC),
+)
+"""The prefixes of destinations. The rest is the node, literally: nothing is decoded, and there are no wildcards."""
+
+USUAL: Final[Mapping[bool, str]] = MappingProxyType({True: "/queue/", False: "/topic/"})
+"""The form of a destination, by whether it is a queue."""
+
+OPTIONS: Final[Mapping[DestinationKind, Settings | None]] = MappingProxyType(
+    {
+        DestinationKind.QUEUE: Settings({"queueing": True}),
+        DestinationKind.TOPIC: Settings({"queueing": False}),
+        DestinationKind.EITHER: None,
+    }
+)
+"""The publish-options of a SEND: a node of the other kind is refused, and one that is created by a publish is of this kind."""
+
+MAX_KEPT: Final = 1024
+"""Destinations that are remembered, of up to a header line each."""
+
+
+class Destination(Struct, frozen=True):
+    """A node, as a client names it."""
+
+    node: NodeName
+    kind: DestinationKind
+    text: str
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is written in our form; otherwise the item has it as a header."""
+        return self.text.startswith(tuple(USUAL.values()))
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def destination_of(text: str) -> Destination | Problem:
+    """Return the node in a header `destination`. No other name begins with a slash."""
+    prefix, kind = next(
+        (row for row in PREFIXES if text.startswith(row[0])), ("", DestinationKind.EITHER)
+    )
+    name = text[len(prefix) :]
+    if not name or (not prefix and name.startswith("/")):
+        known = ", ".join(one for one, _ in PREFIXES)
+        return Problem(Message.NO_SUCH_KIND, f"a destination begins with {known} or is a name")
+    return Destination(NodeName(name), kind, text)
+
+
+def shown(node: NodeName, *, is_queue: bool) -> str:
+    """Return the destination of a node."""
+    return USUAL[is_queue] + node
+
+
+# From an item to its MESSAGE: the server's headers first, then those of the publisher.
+#
+# Of a repeated header the first counts (1.2, "Repeated Header Entries"), so a publisher cannot forge one of the
+# server's.
+
+SERVERS: Final = frozenset(
+    {
+        *("subscription", "message-id", DESTINATION, "ack", "content-length", CONTENT_TYPE),
+        *("item-id", "redelivered", "delivery-attempt", "failed"),
+        *("publisher", "published", "deadline", "priority", "group"),
+    }
+)
+"""Headers that a publisher's cannot replace."""
+
+
+def message_id(node: NodeName, item: ItemId) -> str:
+    """Return the header `message-id`: the same for each delivery of the item."""
+    return f"{node}/{item}"
+
+
+def of_delivery(notice: Deliver, subscription: str, ack: str | None) -> Frame:
+    """Return the MESSAGE of an item of a queue; `ack` is None if no acknowledgement is needed."""
+    item = notice.item
+    headers, body = _begun(
+        *(subscription, item.node, item.id, item.headers),
+        payload=notice.payload,
+        ack=ack,
+        is_queue=True,
+    )
+    if item.acquired > 1:
+        headers["redelivered"] = "true"
+        headers["delivery-attempt"] = f"{item.acquired}"
+    if item.failed:
+        headers["failed"] = f"{item.failed}"
+    headers["publisher"] = account_of(item.publisher)
+    headers["published"] = f"{item.published}"
+    if item.deadline is not None:
+        headers["deadline"] = f"{item.deadline}"
+    if item.priority:
+        headers["priority"] = f"{item.priority}"
+    if item.group:
+        headers["group"] = item.group
+    if item.headers:
+        _add(headers, item.headers)
+    return Frame("MESSAGE", headers, body)
+
+
+def of_news(notice: Announce, subscription: str, ack: str | None, number: int) -> Frame:
+    """Return the MESSAGE of a notice of a topic; `number` is its number here, for notices without an item."""
+    draft = notice.draft
+    if draft is None:
+        found = {"subscription": subscription, "message-id": f"{notice.node}/{number}"}
+        return Frame("MESSAGE", {**found, DESTINATION: shown(notice.node, is_queue=False)})
+    headers, body = _begun(
+        *(subscription, notice.node, draft.id, draft.headers),
+        payload=draft.payload,
+        ack=ack,
+        is_queue=False,
+    )
+    if notice.publisher is not None:
+        headers["publisher"] = account_of(notice.publisher)
+    if notice.late is not None:
+        headers["published"] = f"{notice.late}"
+    if draft.headers:
+        _add(headers, draft.headers)
+    return Frame("MESSAGE", headers, body)
+
+
+def _begun(
+    subscription: str,
+    node: NodeName,
+    item: ItemId,
+    given: Headers,
+    *,
+    payload: bytes,
+    ack: str | None,
+    is_queue: bool,
+) -> tuple[dict[str, str], bytes]:
+    """Return the first headers, and the body."""
+    mine = dict(given) if given else {}
+    headers = {
+        "subscription": subscription,
+        "message-id": message_id(node, item),
+        DESTINATION: mine.get(DESTINATION) or shown(node, is_queue=is_queue),
+    }
+    if ack is not None:
+        headers["ack"] = ack
+    data = b""
+    if payload:
+        body = unwrap(payload, mine.get(CONTENT_TYPE))
+        data = body.data
+        if body.type is not None:
+            headers[CONTENT_TYPE] = body.type
+    headers["item-id"] = item
+    return headers, data
+
+
+def _add(headers: dict[str, str], given: Headers) -> None:
+    """Add the publisher's headers, in their order; of a repeated one the first."""
+    for name, value in given:
+        if name and name not in SERVERS:
+            headers.setdefault(name, value)
+
+
+# Numbers in headers.
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
+_SECONDS: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
+
+
+class BadNumberError(ValueError):
+    """The text is not such a number."""
+
+
+def whole(text: str) -> int:
+    """Return a whole number.
+
+    Raises:
+        BadNumberError: it is invalid.
+
+    """
+    if not _WHOLE.fullmatch(text):
+        raise BadNumberError("a whole number")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """Return a whole number that is not below 0.
+
+    Raises:
+        BadNumberError: it is invalid.
+
+    """
+    number = whole(text)
+    if number < 0:
+        raise BadNumberError("a whole number from 0")
+    return number
+
+
+def span(text: str) -> Millis:
+    """Return a span that is written in seconds.
+
+    Raises:
+        BadNumberError: it is invalid.
+
+    """
+    if not _SECONDS.fullmatch(text):
+        raise BadNumberError("a number of seconds")
+    return seconds(float(text))
+
+
+# The request of an ACK or a NACK.
+
+Key = tuple[str, str]
+"""The name of a message in an ACK: the subscription, if the version needs it, and an id."""
+
+
+def key_of(headers: Mapping[str, str], version: Version) -> Key:
+    """Return the message that an ACK or a NACK names."""
+    if version is V12:
+        return "", headers["id"]
+    return ("" if version is V10 else headers["subscription"]), headers["message-id"]
+
+
+def key_for(subscription: str, message: str, ack: str, version: Version) -> Key:
+    """Return the name of a message for an ACK."""
+    if version is V12:
+        return "", ack
+    return ("" if version is V10 else subscription), message
+
+
+_OUTCOMES: Final = ", ".join(outcome.value for outcome in Outcome)
+
+
+def settle_of(frame: Frame, by: Principal, node: NodeName) -> Settle | Problem:
+    """Return the settle for a message of the node: the caller adds its id and its lock."""
+    if frame.command == "ACK":
+        return Settle(by, node, (), Verb.RETRACT)
+    headers = frame.headers
+    try:
+        delay: Millis | None = span(headers["delay"]) if "delay" in headers else None
+    except BadNumberError as problem:
+        return Problem(Message.BAD_HEADER, f"delay has to be {problem}")
+    outcome = _outcome(headers)
+    if outcome is None:
+        return Problem(Message.BAD_HEADER, f"outcome has to be one of {_OUTCOMES}")
+    reason = headers.get("reason", "")
+    if ILLEGAL.search(reason):
+        return Problem(Message.BAD_HEADER, "reason has a character that XML has not")
+    return Settle(by, node, (), Verb.UNLOCK, outcome=outcome, delay=delay, reason=reason)
+
+
+def _outcome(headers: Mapping[str, str]) -> Outcome | None:
+    """Return how the attempt has ended: it failed, unless the headers define another outcome."""
+    if headers.get("requeue") == "false":  # RabbitMQ's
+        return Outcome.REJECT
+    try:
+        return Outcome(headers.get("outcome", Outcome.FAILED.value))
+    except ValueError:
+        return None
+
+
+# The request of a SUBSCRIBE: how messages are acknowledged, and how many may be in flight.
+
+MAX_WINDOW: Final = 10**9
+"""Requests the maximum of the queue: larger values are reduced to it."""
+
+
+@unique
+class Mode(StrEnum):
+    """The header `ack`."""
+
+    AUTO = "auto"
+    """A message is done when it has been sent."""
+    CLIENT = "client"
+    """An ACK applies to all messages up to that one."""
+    INDIVIDUAL = "client-individual"
+
+
+WINDOWS: Final[Mapping[Mode, int]] = MappingProxyType(
+    {Mode.AUTO: 100, Mode.CLIENT: 100, Mode.INDIVIDUAL: 1}
+)
+"""How many messages are in flight by default. With one, a client that acknowledges every tenth message would wait without end."""
+
+_WINDOW: Final = ("prefetch-count", "activemq.prefetchSize")
+"""RabbitMQ's and ActiveMQ's words."""
+
+_BYTES: Final = "consumer-window-size"
+"""Artemis' word, in bytes; 0 there means one by one."""
+
+
+class Wanted(Struct, frozen=True):
+    """A requested subscription."""
+
+    id: str
+    destination: Destination
+    mode: Mode
+    window: int
+
+
+def wanted(headers: Mapping[str, str], version: Version) -> Wanted | Problem:
+    """Return the request of a SUBSCRIBE."""
+    if "selector" in headers:
+        return Problem(
+            Message.NOT_SUPPORTED, "there are no selectors: what would filter is a queue of its own"
+        )
+    to = destination_of(headers["destination"])
+    if isinstance(to, Problem):
+        return to
+    wanted = headers.get("ack", Mode.AUTO)
+    if wanted not in version.modes:
+        return Problem(Message.BAD_HEADER, f"ack has to be {', '.join(sorted(version.modes))}")
+    mode = Mode(wanted)
+    window = window_of(headers, mode)
+    if isinstance(window, Problem):
+        return window
+    return Wanted(id_of(headers, version) or to.text, to, mode, window)
+
+
+def id_of(headers: Mapping[str, str], version: Version) -> str | None:
+    """Return the id of a subscription; in 1.0 it may be missing, and is the destination then."""
+    found = headers.get("id")
+    return headers.get("destination") if found is None and version is V10 else found
+
+
+def window_of(headers: Mapping[str, str], mode: Mode) -> int | Problem:
+    """Return how many messages may be in flight; 0 means the maximum."""
+    for name in (*_WINDOW, _BYTES):
+        if name not in headers:
+            continue
+        try:
+            asked = count(headers[name])
+        except BadNumberError as problem:
+            return Problem(Message.BAD_HEADER, f"{name} has to be {problem}")
+        if name == _BYTES:
+            one = Problem(
+                Message.NOT_SUPPORTED, f"{name}: a window is counted in messages; use {_WINDOW[0]}"
+            )
+            return one if asked else 1
+        return min(asked, MAX_WINDOW) or MAX_WINDOW
+    return WINDOWS[mode]

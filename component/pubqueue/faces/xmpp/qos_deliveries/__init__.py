@@ -1,1 +1,0 @@
-"""Deliveries at a level, as requests that the worker's client answers (urn:xmpp:qos)."""
