@@ -3,10 +3,10 @@
 import pytest
 from harness.batches.facts import ANN, JOBS
 
-from pubqueue.cli.management.publish import BadLineError
-from pubqueue.cli.management.session import RefusedError
-from pubqueue.cli.worker.worker_target import TargetError
-from pubqueue.cli.worker.worker_target import load as load_target
+from pubqueue.cli.publish import BadLineError
+from pubqueue.cli.session import RefusedError
+from pubqueue.cli.worker import TargetError
+from pubqueue.cli.worker import load as load_target
 from pubqueue.config.loading import BadVariableError, given, load
 from pubqueue.config.settings import ConfigError, Settings
 from pubqueue.engine.changes import ChangeApplier

@@ -63,7 +63,7 @@ def test_modules_with_texts_for_users_are_read_as_well():
     assert "component/pubqueue/cli" in places
     assert [place for place in places if not (ROOT / place).exists()] == []
     found = runpy.run_path(str(ROOT / "tools" / "prose"))["pages"]()
-    assert ROOT / "component/pubqueue/cli/management/actions.py" in found
+    assert ROOT / "component/pubqueue/cli/operations.py" in found
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from proof.fuzz.outcome import FaultError, faults, print_outcome
 from pubqueue.faces.grpc.transcoding import ROWS, VERSION
 from pubqueue.faces.rest.hornetq.routes import ROUTES as OF_HORNETQ
 from pubqueue.faces.rest.star.routes import ROUTES
-from pubqueue.monitor.api.answers import method_of
-from pubqueue.monitor.bodies import FORM
+from pubqueue.monitor.api.openapi import method_of
+from pubqueue.monitor.asking import FORM
 from pubqueue.operations.table import OPERATIONS
 from pubqueue_demo.prosody import free_ports
 

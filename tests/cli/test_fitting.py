@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from pubqueue.cli.management import tables
+from pubqueue.cli import tables
 from pubqueue.operations.items import DEAD, EVENTS, ITEMS
 from pubqueue.operations.model import Cell
 from pubqueue.operations.nodes import MEMBERS, QUEUES

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pubqueue.cli.management import local_checks
-from pubqueue.cli.management.report import Level, bad, good
+from pubqueue.cli import local_checks
+from pubqueue.cli.output import Level, bad, good
 
 
 def found(folder, text):
@@ -14,7 +14,7 @@ def found(folder, text):
     path.write_text(
         f"jid = 'queue.example.org'\nserver = ''\nstore = 'sqlite:///{folder}/q.db'\n{text}"
     )
-    return list(local_checks.findings(path))
+    return list(local_checks.local_findings(path))
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import pytest
 from click.testing import CliRunner
 from harness.documents.documented import ROOT
 
-from pubqueue.cli import COMMANDS, main
-from pubqueue.cli.management import output
+from pubqueue.cli import COMMANDS, main, output
 from pubqueue.cli.plain_text import plain
-from pubqueue.cli.service.unread import unread
+from pubqueue.cli.service import unread
 from pubqueue.operations.model import Cell, Column
 from pubqueue.operations.table import OPERATIONS
 

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from pubqueue.accounts import credentials
-from pubqueue.cli import main
-from pubqueue.cli.management import local_checks
-from pubqueue.cli.management.report import good, look
+from pubqueue.cli import local_checks, main
+from pubqueue.cli.output import good, look
 
 RIGHT = "correct horse"
 
@@ -127,7 +126,7 @@ def test_check_and_doctor_report_how_many_there_are_and_show_no_secret(tmp_path)
         "user 'bare' has no password, token or certificate, so no login as this user is possible"
     )
     assert out.splitlines()[1:3] == [f"users: {says}", f"users: {alone}"]
-    found = [one for one in local_checks.findings(Path(config)) if one.about == "users"]
+    found = [one for one in local_checks.local_findings(Path(config)) if one.about == "users"]
     assert found == [good("users", says), look("users", alone)]
     for secret in (RIGHT, string, digest):
         assert secret not in out + str(found)

@@ -28,7 +28,7 @@ from pubqueue.config.users import (
 )
 from pubqueue.faces.http import HttpHost
 from pubqueue.model.entities import Jid, Principal
-from pubqueue.monitor.begin import monitored
+from pubqueue.monitor.server import monitored
 from pubqueue.wiring.serving import serve
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"

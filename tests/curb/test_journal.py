@@ -10,14 +10,16 @@ import pytest
 from curb.cut_disk import CutDisk, CutError
 
 from pubqueue.curb.journal import (
+    DELIVERED,
+    DONE,
     MAX_LINE,
     NEW,
+    READY,
     FullError,
     Journal,
     JournalError,
     TooLargeError,
 )
-from pubqueue.curb.lines import DELIVERED, DONE, READY
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.curb.lines import Written, body_of, escaped, highest, is_torn, read, written
+from pubqueue.curb.journal import Written, body_of, escaped, highest, is_torn, read, written
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import asyncio
 from curb.curbs import Curb, RawClient
 from harness.patience import until
 
-from pubqueue.curb.unfinished import MAX_UNFINISHED, SMALL, Unfinished
+from pubqueue.curb.queue import MAX_UNFINISHED, SMALL, Unfinished
 
 FRAME = b"SEND\ndestination:.\ncontent-length:262000\n\n" + b"x" * 200_000
 CLIENTS = 300

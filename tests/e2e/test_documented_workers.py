@@ -15,7 +15,7 @@ from harness.servers.live import component
 from harness.starts import warm_start
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
-from pubqueue.cli.worker import worker as command
+from pubqueue.cli import worker as command
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.worker.handling.limits import MAX_PAUSE
 from pubqueue_xeps.xep_0254 import queueing

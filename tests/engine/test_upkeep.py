@@ -11,7 +11,7 @@ from harness.patience import turns, until
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 
-from pubqueue.cli.management import remote_checks
+from pubqueue.cli import doctor
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.facts.context import Terms
@@ -19,8 +19,7 @@ from pubqueue.engine.observe import Phase
 from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.engine.task import Upkeep
 from pubqueue.monitor import gauges
-from pubqueue.monitor.health import Health
-from pubqueue.monitor.server import given
+from pubqueue.monitor.server import Health, given
 from pubqueue.operations.service import SERVICE
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.inspect import AskService
@@ -155,6 +154,6 @@ async def test_a_doctor_names_what_stands_still(late, level):
     row = {"version": "1", "uptime": None, "nodes": 1, "store": "memory:"} | late
     row |= {"clock_ahead": None, "limits": (), **dict.fromkeys(KEPT, 0), "nearest": ()}
     link = mock.Mock(perform=mock.AsyncMock(return_value=mock.Mock(rows=(row,), now=None, note="")))
-    found, *_ = [one async for one in remote_checks.service(link)]
+    found, *_ = [one async for one in doctor.service(link)]
     assert found.level.name.lower() == level
     assert ("reaper, lease made no progress in time" in found.says) == (level == "bad")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from pubqueue.engine.ports import Store
-    from pubqueue.testing.calendar import Calendar
+    from pubqueue.testing.engine import Calendar
 
 SERVICE = Jid("queue.localhost")
 

@@ -14,8 +14,7 @@ from pubqueue.engine.observe import Phase, Traffic, Waiting
 from pubqueue.engine.task import Upkeep
 from pubqueue.monitor import gauges
 from pubqueue.monitor.counters import Tally
-from pubqueue.monitor.loop_lag import Lag
-from pubqueue.monitor.server import given
+from pubqueue.monitor.server import Lag, given
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "packaging" / "prometheus" / "alerts.yml"

@@ -9,8 +9,8 @@ from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
 
-from pubqueue.cli.management.remote_checks import store_clock
-from pubqueue.cli.management.report import Level
+from pubqueue.cli.doctor import store_clock
+from pubqueue.cli.output import Level
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.facts.context import Terms
 from pubqueue.model.entities import Millis

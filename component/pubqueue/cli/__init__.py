@@ -10,51 +10,50 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pubqueue import __version__
-from pubqueue.cli.exit_codes import ASKED_WRONGLY, stop
-from pubqueue.cli.suggesting import Suggesting
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, Suggesting, stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COMMANDS: Final = {
-    "backup": ("pubqueue.cli.service.backup", "server"),
-    "cancel": ("pubqueue.cli.management.actions", ""),
-    "check": ("pubqueue.cli.service.check", "server"),
-    "completion": ("pubqueue.cli.completion", ""),
-    "connections": ("pubqueue.cli.management.lists", ""),
-    "curb": ("pubqueue.cli.curb", "server"),
-    "dead": ("pubqueue.cli.management.lists", ""),
-    "demo": ("pubqueue.cli.demo", "demo"),
-    "discard": ("pubqueue.cli.management.actions", ""),
-    "doctor": ("pubqueue.cli.management.doctor", ""),
-    "end-connection": ("pubqueue.cli.management.actions", ""),
-    "end-subscription": ("pubqueue.cli.management.actions", ""),
-    "events": ("pubqueue.cli.management.events", ""),
-    "items": ("pubqueue.cli.management.lists", ""),
-    "messages": ("pubqueue.cli.messages.messages", ""),
-    "migrate": ("pubqueue.cli.service.migrate", "server"),
-    "node": ("pubqueue.cli.management.nodes", ""),
-    "overview": ("pubqueue.cli.management.lists", ""),
-    "pause": ("pubqueue.cli.management.actions", ""),
-    "pause-publishing": ("pubqueue.cli.management.actions", ""),
-    "peek": ("pubqueue.cli.management.lists", ""),
-    "publish": ("pubqueue.cli.management.publish", ""),
-    "purge": ("pubqueue.cli.management.actions", ""),
-    "queues": ("pubqueue.cli.management.lists", ""),
-    "redrive": ("pubqueue.cli.management.actions", ""),
-    "registration": ("pubqueue.cli.pushes.registration", ""),
-    "release": ("pubqueue.cli.management.actions", ""),
-    "restore": ("pubqueue.cli.service.restore", "server"),
-    "resume": ("pubqueue.cli.management.actions", ""),
-    "resume-publishing": ("pubqueue.cli.management.actions", ""),
-    "schedule": ("pubqueue.cli.management.schedules", ""),
-    "serve": ("pubqueue.cli.service.serve", "server"),
-    "service": ("pubqueue.cli.management.lists", ""),
-    "top": ("pubqueue.cli.management.top", ""),
+    "backup": ("pubqueue.cli.stores", "server"),
+    "cancel": ("pubqueue.cli.operations", ""),
+    "check": ("pubqueue.cli.service", "server"),
+    "completion": ("pubqueue.cli.manpages", ""),
+    "connections": ("pubqueue.cli.operations", ""),
+    "curb": ("pubqueue.cli.trial", "server"),
+    "dead": ("pubqueue.cli.operations", ""),
+    "demo": ("pubqueue.cli.trial", "demo"),
+    "discard": ("pubqueue.cli.operations", ""),
+    "doctor": ("pubqueue.cli.doctor", ""),
+    "end-connection": ("pubqueue.cli.operations", ""),
+    "end-subscription": ("pubqueue.cli.operations", ""),
+    "events": ("pubqueue.cli.events", ""),
+    "items": ("pubqueue.cli.operations", ""),
+    "messages": ("pubqueue.cli.operations", ""),
+    "migrate": ("pubqueue.cli.stores", "server"),
+    "node": ("pubqueue.cli.operations", ""),
+    "overview": ("pubqueue.cli.operations", ""),
+    "pause": ("pubqueue.cli.operations", ""),
+    "pause-publishing": ("pubqueue.cli.operations", ""),
+    "peek": ("pubqueue.cli.operations", ""),
+    "publish": ("pubqueue.cli.publish", ""),
+    "purge": ("pubqueue.cli.operations", ""),
+    "queues": ("pubqueue.cli.operations", ""),
+    "redrive": ("pubqueue.cli.operations", ""),
+    "registration": ("pubqueue.cli.operations", ""),
+    "release": ("pubqueue.cli.operations", ""),
+    "restore": ("pubqueue.cli.stores", "server"),
+    "resume": ("pubqueue.cli.operations", ""),
+    "resume-publishing": ("pubqueue.cli.operations", ""),
+    "schedule": ("pubqueue.cli.schedules", ""),
+    "serve": ("pubqueue.cli.service", "server"),
+    "service": ("pubqueue.cli.operations", ""),
+    "top": ("pubqueue.cli.top", ""),
     "trial": ("pubqueue.cli.trial", "server"),
-    "user": ("pubqueue.cli.service.user", "server"),
-    "worker": ("pubqueue.cli.worker.worker", ""),
-    "workers": ("pubqueue.cli.management.lists", ""),
+    "user": ("pubqueue.cli.user", "server"),
+    "worker": ("pubqueue.cli.worker", ""),
+    "workers": ("pubqueue.cli.operations", ""),
 }
 """For each command the module with a function of its name, and the extra that the module's imports need, if any."""
 
@@ -124,7 +123,7 @@ def main(ctx: click.Context) -> None:
     """Run and manage durable work queues in an XMPP network."""
     if ctx.invoked_subcommand == "serve":
         return  # which logs them
-    from pubqueue.cli.service.unread import unread  # noqa: PLC0415  # it imports what clients need
+    from pubqueue.cli.service import unread  # noqa: PLC0415  # it imports what clients need
 
     for sentence in unread():
         click.echo(f"pubqueue: {sentence}", err=True)

@@ -24,8 +24,7 @@ from pubqueue.faces.stomp.codec import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.curb.queue import Queue
-    from pubqueue.curb.unfinished import Unfinished
+    from pubqueue.curb.queue import Queue, Unfinished
     from pubqueue.faces.listener import ClientConnection
 
 SERVER: Final = "curb/idea.1.0 STOMP 1.2 subset"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.curb.connection import Client, error
-from pubqueue.curb.queue import Queue
-from pubqueue.curb.unfinished import Unfinished
+from pubqueue.curb.queue import Queue, Unfinished
 from pubqueue.faces.listener import Bounds, Listener
 
 if TYPE_CHECKING:

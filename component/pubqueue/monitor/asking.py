@@ -1,21 +1,33 @@
-"""Sends the requests of HTTP to the broker of this process; a response comes in time, or an error names the reason."""
+"""Requests of HTTP to the broker of this process: their bodies, where they come from, the time they have."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, urlencode
 
+from aiohttp import web
+from multidict import MultiDict
+
+from pubqueue.config import checks
+from pubqueue.faces.http import host
+from pubqueue.faces.http.host import MAX_BODY_BYTES, REQUEST, split
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.operations.table import performed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.table import Request
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Principal
     from pubqueue.operations.model import Given, Operation
+
+
+# Sends the requests of HTTP to the broker of this process; a response comes in time, or an error names the reason.
 
 TIMEOUT: Final = 10.0
 """Seconds that the store has to respond."""
@@ -87,3 +99,124 @@ class Asking:
         self._performing.discard(task)
         if not task.cancelled():
             task.exception()  # the client may have disconnected
+
+
+# Reads the bodies of requests for the page and for operations.
+
+FORM: Final = "application/x-www-form-urlencoded"
+
+MAX_FIELDS: Final = 1_000
+"""Maximum number of fields in a form of the page."""
+
+
+async def body_of(request: web.Request) -> bytes:
+    """Return the body.
+
+    Raises:
+        web.HTTPException: it is too large, takes too long, or cannot be read.
+
+    """
+    try:
+        return await host.read(request, MAX_BODY_BYTES, REQUEST)
+    except host.BodyError as problem:
+        raise _refusal(problem.status) from None
+
+
+def _refusal(status: int) -> web.HTTPException:
+    match status:
+        case 413:
+            why = f"The body has more than {MAX_BODY_BYTES} bytes."
+            return web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, reason=why)
+        case 408:
+            return web.HTTPRequestTimeout(reason="The body took too long.")
+        case _:
+            return web.HTTPBadRequest(reason="The body cannot be read.")
+
+
+async def form_of(request: web.Request) -> MultiDict[str]:
+    """Return the fields of a form, which has the type that browsers send forms of the page with, in UTF-8.
+
+    Raises:
+        web.HTTPException: it is no such form.
+
+    """
+    if request.content_type != FORM:
+        raise web.HTTPUnsupportedMediaType(reason=f"A form is sent as {FORM}.")
+    body = await body_of(request)
+    try:
+        fields = parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
+        )
+    except ValueError:
+        raise web.HTTPBadRequest(reason="The form cannot be read.") from None
+    return MultiDict(fields)
+
+
+# Where a request comes from, and the page to which a login returns.
+
+PLACES: Final = frozenset({"./", "queue", "items", "item", "reasons", "ask"})
+"""Pages to which a login returns."""
+
+MAX_PLACE_LENGTH: Final = 4_000
+"""Maximum number of characters of an address to which a login returns."""
+
+
+def place_of(request: web.Request) -> str:
+    """Return the requested page, as a link from any other page has it; the first page if the address is not a page."""
+    page = request.path.rpartition("/")[2] or "./"
+    query = request.rel_url.raw_query_string
+    return known_place(f"{page}?{query}" if query else page)
+
+
+def referring(request: web.Request) -> str:
+    """Return our page from which a form was sent; the first page if the request does not name one."""
+    there = split(request.headers.get("Referer", ""))
+    if there is None or there.netloc != request.host:
+        return "./"
+    page = there.path.rpartition("/")[2]
+    return known_place(f"{page}?{there.query}" if there.query else page)
+
+
+def known_place(text: str) -> str:
+    """Return the page to which a login returns: one of ours, else the first one; never a page of another site."""
+    page, _, query = text.partition("?")
+    fits = page in PLACES and len(text) <= MAX_PLACE_LENGTH and re.fullmatch(r"[!-~]*", query)
+    return text if fits else "./"
+
+
+def login_from(place: str) -> str:
+    """Return the address of the login page, from which the user returns to this page."""
+    return "login" if place == "./" else f"login?{urlencode({'to': place})}"
+
+
+def is_from_here(request: web.Request) -> bool:
+    """Return whether a form was sent from a page of this host, by the headers of the browser."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
+        return False
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return True
+    parts = split(origin)
+    return parts is not None and parts.netloc == request.host
+
+
+def is_private(request: web.Request) -> bool:
+    """Return whether the browser's connection uses TLS, to a proxy or to us."""
+    return request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+
+
+def is_guarded(request: web.Request, proxies: Networks) -> bool:
+    """Return whether this connection may carry a password: with TLS, from this host, or from a configured proxy."""
+    return request.secure or checks.is_trusted(request.remote or "", proxies)
+
+
+def address_of(request: web.Request, proxies: Networks = ()) -> str:
+    """Return the address of the client.
+
+    A proxy on this host, or a configured proxy, is trusted to name its client: the last address of `X-Forwarded-For`, which the
+    proxy added itself. From any other address the header cannot be trusted.
+    """
+    remote = request.remote or ""
+    forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    believed = checks.address_of(forwarded) is not None and checks.is_trusted(remote, proxies)
+    return forwarded if believed else remote

@@ -1,4 +1,4 @@
-"""The gauges of a scrape: the nodes with their contents, and the state of this process."""
+"""The gauges of a scrape."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from pubqueue.engine.connections import REFUSED, SECONDS
 from pubqueue.engine.observe import Phase
+from pubqueue.model.records import KeptMessages
 from pubqueue.model.replies import NodePage, ServiceState
 from pubqueue.rules.inspect import AskService
+from pubqueue.rules.messages import ListMessages
 from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pubqueue.model.replies import NodeEntry
 
     Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
+
 
 MAX_SHOWN: Final = 1_000
 """Maximum number of nodes with gauges, the first by name; `pubqueue_nodes` is the number of all."""
@@ -294,3 +297,51 @@ def of_build(version: str, phase: Phase) -> Iterator[Metric]:
     for one in Phase:
         phases.add_metric([one], int(one is phase))
     yield phases
+
+
+# The metrics of carried messages (urn:xmpp:qos): those that are held, and steps that were taken and refused.
+
+
+async def of_kept_messages(
+    ask: Callable[[ListMessages], Awaitable[Reply]], by: Principal
+) -> list[Metric]:
+    """Return the messages that are held.
+
+    Raises:
+        RuntimeError: the store does not answer.
+
+    """
+    reply = await ask(ListMessages(by, max=1))
+    if not isinstance(reply, KeptMessages):
+        raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
+    return kept_messages(reply)
+
+
+def kept_messages(reply: KeptMessages) -> list[Metric]:
+    """Return the messages of all accounts as metrics."""
+    held = (
+        ("messages", "Assured messages that are held.", reply.messages),
+        ("bytes", "Bytes of the assured messages that are held.", reply.byte_count),
+    )
+    return [
+        GaugeMetricFamily(f"pubqueue_qos_kept_{name}", words, value) for name, words, value in held
+    ]
+
+
+def of_messages(traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield how many steps were done and refused; the labels are words of the program."""
+    taken = CounterMetricFamily(
+        "pubqueue_qos_taken",
+        "Steps of carried messages (urn:xmpp:qos) that were taken.",
+        labels=["step"],
+    )
+    refused = CounterMetricFamily(
+        "pubqueue_qos_refused",
+        "Carried messages that were refused, by the kind of the event.",
+        labels=["id"],
+    )
+    for found in (face.messages for face in traffic if face.messages is not None):
+        for family, counts in ((taken, found.taken), (refused, found.refused)):
+            for word, count in sorted(counts.items()):
+                family.add_metric([word], count)
+    yield from (taken, refused)

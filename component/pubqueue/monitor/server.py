@@ -1,46 +1,87 @@
-"""Serves over HTTP: the page, the operations, `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none."""
+"""What monitors the process: the server of metrics and pages, its health, the lag of its loop."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+import structlog
 from aiohttp import web
+from msgspec import Struct
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from pubqueue.engine.observe import Phase
+from pubqueue import __version__
+from pubqueue.config.users import deprecated_keys
+from pubqueue.engine.observe import Observer, Observers, Phase
 from pubqueue.engine.task import Task, stop_all
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
 from pubqueue.monitor.api.service import Api
 from pubqueue.monitor.counters import Tally
-from pubqueue.monitor.health import Health
-from pubqueue.monitor.loop_lag import Lag
-from pubqueue.monitor.message_gauges import of_kept_messages, of_messages
+from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.page.site import Site
-from pubqueue.monitor.process import ProcessObserver
 from pubqueue.rules.inspect import AskService
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from prometheus_client.metrics_core import Metric
 
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.checks import Networks
+    from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
     from pubqueue.engine.table import Request
+    from pubqueue.faces.http import HttpHost
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import Principal
     from pubqueue.model.notices import Notice
+    from pubqueue.model.replies import Round
     from pubqueue.monitor.page.logins import Logins
+
+
+# Observers of the process: called with its phases, and with each committed batch.
+
+
+class ProcessObserver(Observer):
+    """An observer that is also called with the phases of the process."""
+
+    def ready(self) -> None:
+        """Note that the server has accepted the component."""
+
+    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
+        """Note the broker that works from now on, and the traffic of its streams."""
+
+    def at_rest(self, phase: Phase) -> None:
+        """Note that no broker works any more, or not yet."""
+
+
+class ProcessObservers(Observers[ProcessObserver]):
+    """Passes the phases of the process on to each observer."""
+
+    def ready(self) -> None:
+        """Notify them that the server has accepted the component."""
+        self._each(lambda one: one.ready())
+
+    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
+        """Pass on the broker that works from now on."""
+        self._each(lambda one: one.at_work(broker, traffic), phase=Phase.AT_WORK.value)
+
+    def at_rest(self, phase: Phase) -> None:
+        """Notify them that no broker works any more, or not yet."""
+        self._each(lambda one: one.at_rest(phase), phase=phase.value)
+
+
+# Serves over HTTP: the page, the operations, `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none.
 
 TIMEOUT: Final = 5.0
 """Seconds that the store has to respond to a scrape or a probe."""
@@ -192,3 +233,108 @@ class _Given(CollectorRegistry):
 def given(families: Iterable[Metric]) -> CollectorRegistry:
     """Return collected metrics in a form that can be written."""
     return _Given(families)
+
+
+# Starts the monitoring: if an HTTP address is configured, the process is monitored, else none of these modules is imported.
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def monitored(
+    settings: Settings,
+    by: Principal,
+    accounts: Accounts,
+    hosts: Sequence[HttpHost],
+    traffic: Sequence[Traffic] = (),
+) -> AsyncIterator[tuple[ProcessObserver, ...]]:
+    """Mount metrics, health and the page in the hosts. Yields the observers.
+
+    `by` is the principal of the reader; `accounts` are the users who may log in to the page. `traffic` is that of other parts
+    over HTTP.
+    """
+    if not hosts:
+        yield ()
+        return
+    # their libraries take some time to import
+    from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
+
+    if keys := deprecated_keys(settings):
+        log.warning("config.deprecated", keys=",".join(keys), instead="[[user]]")
+    # without a secret that the instances share, logins end with the process
+    seed = settings.shared_secret().encode() if settings.server else secrets.token_bytes(32)
+    monitor = Monitor(
+        by,
+        version=__version__,
+        logins=Logins(accounts, seed, time.time),
+        proxies=settings.proxies(),
+        own=[*(host.traffic for host in hosts), *traffic],
+    )
+    for host in hosts:
+        host.mount(monitor)
+    async with monitor.sampling():
+        yield (monitor,)
+
+
+# Whether the process lives, and whether it serves: for container managers and load balancers.
+
+
+class Health:
+    """The state of the process, as set by its parts."""
+
+    def __init__(self) -> None:
+        self.phase = Phase.STARTING
+        self.is_connected: Callable[[], bool] = lambda: False
+        """Whether the server can be reached now."""
+        self.rounds: Callable[[], tuple[Round, ...]] = tuple
+        """When the tasks beside the broker last completed a round."""
+
+    def readiness(self, store: str | None) -> Readiness:
+        """Return whether the service accepts work; `store` is the store's problem, if it has one."""
+        whys: list[str] = []
+        if self.phase is not Phase.AT_WORK:
+            whys.append(f"phase: {self.phase}")
+        elif not self.is_connected():
+            whys.append("server: not connected")
+        if store is not None:
+            whys.append(f"store: {store}")
+        late = (one for one in self.rounds() if one.late)
+        whys += [f"{one.task}: not come round for {one.ago:.0f} s" for one in late]
+        return Readiness(not whys, self.phase, tuple(whys))
+
+
+class Readiness(Struct, frozen=True):
+    """The response of `/readyz`, as JSON."""
+
+    ready: bool
+    phase: Phase
+    why_not: tuple[str, ...] = ()
+
+
+# How late the event loop is: a timer that measures its own delay.
+
+EVERY: Final = 0.25
+"""Seconds between two measurements."""
+
+BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+class Lag:
+    """Measures the loop in which it runs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._late = Histogram(
+            "loop_lag_seconds",
+            "By how much a timer of the event loop was late.",
+            namespace="pubqueue",
+            registry=registry,
+            buckets=BUCKETS,
+        )
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + EVERY
+            await asyncio.sleep(EVERY)
+            self._late.observe(max(0.0, loop.time() - due))

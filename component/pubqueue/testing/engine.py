@@ -1,41 +1,46 @@
-"""The service under test, in an event loop of its own: the real broker and XMPP face on a store in memory.
-
-All of this runs in that loop. `pubqueue.testing.service` has it called from the test's thread.
-"""
+"""The service under test in an event loop of its own, its calendar and its log."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
+
+import structlog
 
 from pubqueue.config.nodes import read_node
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.config.users import accounts_of
 from pubqueue.faces.xmpp.fields import field_name, sentence
 from pubqueue.model.decision import Refused
-from pubqueue.model.entities import Jid, NodeName, Principal, State
+from pubqueue.model.entities import Jid, Millis, NodeName, Principal, State, later, seconds
 from pubqueue.model.replies import Declared, EventPage, ItemPage, NodePage
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodes import Delete
 from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
-from pubqueue.testing.calendar import Calendar
-from pubqueue.testing.link import connect
-from pubqueue.testing.server import ClientStream, ComponentStream, Server
-from pubqueue.testing.stanzas import read
+from pubqueue.testing.server import ClientStream, ComponentStream, Server, connect, read
 from pubqueue.wiring.faces import faces_of
 from pubqueue.wiring.serving import queue
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.xml_escape import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
     from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Item
     from pubqueue.model.records import EventKind
     from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
+
+
+# The service under test, in an event loop of its own: the real broker and XMPP face on a store in memory.
+#
+# All of this runs in that loop. `pubqueue.testing.service` has it called from the test's thread.
 
 DOMAIN: Final = "localhost"
 SERVICE: Final = f"queue.{DOMAIN}"
@@ -245,3 +250,75 @@ class Engine:
 
 def _operator() -> Principal:
     return Principal(Jid(OPERATOR), admin=True, local=True)
+
+
+# The time of a service under test: it stands still, except when a test moves it on.
+
+
+class Calendar:
+    """Begins at the time of the machine."""
+
+    def __init__(self) -> None:
+        self._now = Millis(time.time_ns() // 1_000_000)
+
+    def now(self) -> Millis:
+        """Return the current time."""
+        return self._now
+
+    def advance(self, count: float) -> None:
+        """Let this many seconds pass.
+
+        Raises:
+            ValueError: the number is negative.
+
+        """
+        if count < 0:
+            raise ValueError(f"time passes by 0 seconds or more, not {count}")
+        self._now = later(self._now, seconds(count))
+
+    def reach(self, moment: Millis) -> None:
+        """Move on to that time, if it is in the future."""
+        self._now = max(self._now, moment)
+
+
+# The log of the service under test: on the standard logger `pubqueue.service`, where pytest shows it beside a failure.
+#
+# Otherwise structlog would print it between other output. Logging by other threads is not changed.
+
+_THREADS: Final[set[int]] = set()
+_LOCK: Final = threading.Lock()
+_logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_as_flag=False)
+
+
+@contextmanager
+def diverted() -> Iterator[None]:
+    """Send what this thread logs to the standard logger during the body."""
+    thread = threading.get_ident()
+    with _LOCK:
+        _THREADS.add(thread)
+        unset = not structlog.is_configured()
+        _put(first=True)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _THREADS.discard(thread)
+            if not _THREADS:
+                _put(first=False)
+            if unset and not _THREADS:
+                structlog.reset_defaults()
+
+
+def _put(*, first: bool) -> None:
+    """Make `_divert` the first of structlog's processors, or remove it."""
+    others = [one for one in structlog.get_config()["processors"] if one is not _divert]
+    structlog.configure(processors=[_divert, *others] if first else others)
+
+
+def _divert(logger: Any, name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:  # noqa: ANN401  structlog's
+    if threading.get_ident() not in _THREADS:
+        return event
+    level = logging.getLevelNamesMapping().get(name.upper(), logging.ERROR)
+    trace = event.pop("exc_info", None)
+    logging.getLogger("pubqueue.service").log(level, _logfmt(logger, name, event), exc_info=trace)
+    raise structlog.DropEvent

@@ -25,8 +25,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from pubqueue.model.records import EventKind
-from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
-from pubqueue.testing.logs import diverted
+from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop, diverted
 from pubqueue_xeps.client import in_process
 from pubqueue_xeps.errors import NoSuchNode
 from pubqueue_xeps.wire.payloads.encoding import written

@@ -18,7 +18,7 @@ from pubqueue.config.stomp import is_served, stomp_places
 from pubqueue.config.users import service_of
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.monitor.begin import monitored
+from pubqueue.monitor.server import monitored
 from pubqueue.wiring.xmpp import XmppReload, place_of, terms_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.observe import Traffic
     from pubqueue.faces.http import HttpHost
     from pubqueue.faces.listener.tls import Place
-    from pubqueue.monitor.process import ProcessObserver
+    from pubqueue.monitor.server import ProcessObserver
 
 
 # The face of each protocol, if it is configured.

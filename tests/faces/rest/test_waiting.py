@@ -7,7 +7,7 @@ from faces.rest.clients import client, follow, served
 from faces.rest.test_messages import post, settle, take
 from harness.patience import turns, until
 
-from pubqueue.testing.calendar import Calendar
+from pubqueue.testing.engine import Calendar
 
 
 async def waiting_takes(rest, count, name="bee", **headers):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MODULES: Final = ["aiosqlite", "uvloop", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
 MODULES += [
-    "pubqueue.cli.service.serve",
+    "pubqueue.cli.service",
     "pubqueue.stores.sqlite.store",
     "pubqueue.stores.postgres.store",
 ]

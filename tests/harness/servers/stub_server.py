@@ -21,7 +21,7 @@ from harness.patience import TIMEOUT
 from harness.stanzas.schema import ACCEPT, validate_own
 from lxml import etree
 
-from pubqueue.testing.frames import Frames
+from pubqueue.testing.server import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from pubqueue.accounts.accounts import FREE
 from pubqueue.accounts.credentials import Role, User
 from pubqueue.engine.observe import Phase
 from pubqueue.model.entities import ItemId
-from pubqueue.monitor.page.places import address_of, is_guarded
+from pubqueue.monitor.asking import address_of, is_guarded
 from pubqueue.monitor.page.site import HEADERS, OFF
 from pubqueue.rules.inspect import Peek
 from pubqueue_xeps.wire.payloads.wrapper import wrap

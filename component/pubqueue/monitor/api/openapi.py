@@ -1,18 +1,23 @@
-"""The OpenAPI 3.1 description of the operations, generated from their table."""
+"""The operations as an HTTP API: their parameters, answers, and OpenAPI 3.1 description."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from pubqueue.faces.http.problems import MEDIA_TYPE, STATUS
-from pubqueue.monitor.api.parameters import JSON
-from pubqueue.monitor.bodies import FORM
-from pubqueue.operations.model import Cell, ParameterKind
+from pubqueue.monitor.asking import FORM
+from pubqueue.operations.model import Cell, Given, ParameterKind, UnfitError, json_of, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.operations.model import Column, Operation, Parameter
+    from pubqueue.operations.model import Answer, Column, Operation, Parameter
+
+
+# The OpenAPI 3.1 description of the operations, generated from their table.
 
 TEXT: Final = {"type": "string"}
 
@@ -191,3 +196,153 @@ def _done(one: Operation) -> dict[str, Any]:
 
 def _cell(column: Column) -> dict[str, Any]:
     return CELLS[column.cell] | {"description": column.label}
+
+
+# The results of operations as JSON: the rows under the names of their columns, and the list of all operations.
+
+
+def method_of(operation: Operation) -> str:
+    """Return the method of requests for the operation."""
+    return "POST" if operation.changes else "GET"
+
+
+def written(
+    operation: Operation, answer: Answer, hidden: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Return a result; the cells of `hidden` columns are null."""
+    found: dict[str, Any] = {
+        "operation": operation.name,
+        "note": answer.note,
+        "warns": answer.warns,
+        "rows": [_row(operation, row, hidden) for row in answer.rows],
+        "more": answer.more,
+    }
+    if answer.more:
+        found["through"] = answer.through
+    if answer.now is not None:
+        found["now"] = stamp(answer.now)
+    if answer.oldest is not None:
+        found |= {"oldest": answer.oldest, "newest": answer.newest}
+    return found
+
+
+def _row(operation: Operation, row: Iterable[Any], hidden: frozenset[str]) -> dict[str, Any]:
+    return {
+        column.name: None if column.name in hidden else json_of(column.cell, value)
+        for column, value in zip(operation.columns, row, strict=True)
+    }
+
+
+def listed(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Return the list of operations; `href` is relative to the list."""
+    return {"operations": [_listed(one) for one in operations]}
+
+
+def _listed(operation: Operation) -> dict[str, Any]:
+    return {
+        "name": operation.name,
+        "method": method_of(operation),
+        "href": f"operations/{operation.name}",
+        "label": operation.label,
+        "about": operation.about,
+        "parameters": [_parameter(one) for one in operation.parameters],
+        "columns": [_column(one) for one in operation.columns],
+        "single": operation.single,
+        "paged": bool(operation.place),
+    }
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    words = one.name, one.kind.value, one.label, one.required
+    found: dict[str, Any] = dict(zip(("name", "kind", "label", "required"), words, strict=True))
+    if one.choices:
+        found["choices"] = [{"value": value, "label": label} for value, label in one.choices]
+    return found | ({"default": one.usual} if one.usual else {})
+
+
+def _column(one: Column) -> dict[str, str]:
+    return {"name": one.name, "kind": one.cell.value, "label": one.label}
+
+
+# The parameters of an operation from a request: its query, a form, or a JSON object.
+
+JSON: Final = "application/json"
+
+MAX_PAIRS: Final = 10_000
+"""Maximum number of values in one request."""
+
+
+def from_pairs(pairs: Iterable[tuple[str, str]]) -> Given:
+    """Return the parameters of a query or a form. A parameter with several values is repeated.
+
+    Raises:
+        UnfitError: a name or a value has a character that is not allowed in names and payloads, or there
+            are too many values.
+
+    """
+    found: dict[str, list[str]] = {}
+    for count, (name, value) in enumerate(pairs):
+        if count >= MAX_PAIRS:
+            raise UnfitError(f"{_shown(name)}: a request may have up to {MAX_PAIRS} values")
+        found.setdefault(_checked(name, name), []).append(_checked(name, value))
+    return Given({name: tuple(values) for name, values in found.items()})
+
+
+def from_json(body: bytes, operation: Operation) -> Given:
+    """Return the parameters of a JSON object: strings, numbers, true and false; a list if a parameter has several values.
+
+    A payload may be any JSON value: a value that is not a string is the payload itself.
+
+    Raises:
+        UnfitError: the body is not such an object.
+
+    """
+    try:
+        found = msgspec.json.decode(body) if body.strip() else {}
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise UnfitError(f"the body is not JSON: {problem}") from None
+    if not isinstance(found, dict):
+        raise UnfitError("the body must be a JSON object with the parameters")
+    payloads = {one.name for one in operation.parameters if one.kind is ParameterKind.PAYLOAD}
+    return from_pairs(_pairs(found, payloads))
+
+
+def _pairs(found: Mapping[str, object], payloads: set[str]) -> Iterable[tuple[str, str]]:
+    for name, value in found.items():
+        if value is None:
+            continue
+        if name in payloads and not isinstance(value, str):
+            yield name, msgspec.json.encode(value).decode()
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            yield name, _text(name, one)
+
+
+def _text(name: str, value: object) -> str:
+    """Return a value as the string that a form has for it."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "1" if value else "0"
+        case int():
+            return str(value)
+        case float() if math.isfinite(value):
+            return repr(value)
+        case _:
+            raise UnfitError(f"{_shown(name)}: a text, a number, true or false, or a list of these")
+
+
+def _checked(name: str, value: str) -> str:
+    """Return the value, if each store and each protocol can carry it."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UnfitError(f"{_shown(name)}: this is not valid Unicode") from None
+    if "\0" in value:
+        raise UnfitError(f"{_shown(name)}: it has a NUL character")
+    return value
+
+
+def _shown(name: str) -> str:
+    return name.encode("ascii", "backslashreplace").decode()[:100]

@@ -1,11 +1,8 @@
-"""Plots: samples become lines in a picture of fixed size, with a few numbers beside it.
-
-A sample is valid for its minute. A minute without a sample is one in which nothing happened. A level (waiting items)
-keeps its value in it, a count (items published) is 0, and a duration is unknown.
-"""
+"""Plots, and numbers and times for people."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +10,50 @@ from msgspec import Struct
 
 from pubqueue.model.entities import Millis
 from pubqueue.model.records import SLOT
-from pubqueue.monitor.page.formats import clock, number, span
+from pubqueue.operations import model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.model.records import Sample
+
+
+# Formats numbers, times and durations for people.
+
+
+def span(millis: float) -> str:
+    """Return a duration in up to two units: 2 d 3 h, 4 min 5 s, 12 s, 40 ms."""
+    if millis < 1_000:  # noqa: PLR2004  # a second
+        return f"{max(0, int(millis))} ms"
+    if millis < 10_000 and millis % 1_000:  # noqa: PLR2004  # so short that the tenths matter
+        return f"{millis / 1000:.1f} s"
+    return model.span(int(millis))
+
+
+def moment(millis: int) -> str:
+    """Return a time in UTC, with seconds: 2026-11-22 14:45:00."""
+    return f"{datetime.fromtimestamp(millis // 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def clock(millis: float) -> str:
+    """Return the time of day in UTC: 14:45."""
+    return f"{datetime.fromtimestamp(millis // 1000, UTC):%H:%M}"
+
+
+def number(value: float) -> str:
+    """Return a number with separators for thousands: 12,345; 0.4."""
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.1f}"  # noqa: PLR2004  # then nobody needs the tenths
+
+
+def count(value: int, one: str) -> str:
+    """Return a number with its noun: 1 item, 2 items."""
+    return f"{value:,} {model.noun(value, one)}"
+
+
+# Plots: samples become lines in a picture of fixed size, with a few numbers beside it.
+#
+# A sample is valid for its minute. A minute without a sample is one in which nothing happened. A level (waiting items)
+# keeps its value in it, a count (items published) is 0, and a duration is unknown.
 
 WIDTH: Final = 600
 HEIGHT: Final = 120

@@ -1,4 +1,4 @@
-"""The pages, by their addresses: who may see them, their contents, and what a form does."""
+"""The pages, by their addresses, with the fields of their forms."""
 
 from __future__ import annotations
 
@@ -13,22 +13,13 @@ from msgspec.structs import replace
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http.problems import STATUS
-from pubqueue.model.entities import ItemId, Jid, State
-from pubqueue.monitor.asking import Asking, RefusedError, SilentError
-from pubqueue.monitor.bodies import form_of
-from pubqueue.monitor.page import formats, views
-from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, given
-from pubqueue.monitor.page.fields import (
-    NO_SUCH_NAME,
-    asked_action,
-    contains_nul,
-    node_of,
-    number_of,
-    reason_of,
-)
-from pubqueue.monitor.page.logins import FACE, HELD
-from pubqueue.monitor.page.places import (
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.monitor.asking import (
+    Asking,
+    RefusedError,
+    SilentError,
     address_of,
+    form_of,
     is_from_here,
     is_guarded,
     is_private,
@@ -37,6 +28,9 @@ from pubqueue.monitor.page.places import (
     place_of,
     referring,
 )
+from pubqueue.monitor.page import plots, views
+from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
+from pubqueue.monitor.page.logins import FACE, HELD
 from pubqueue.operations.service import place_from
 from pubqueue.rules.survey import Sort
 
@@ -44,14 +38,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from importlib.resources.abc import Traversable
 
-    from multidict import MultiDict
+    from multidict import MultiDict, MultiMapping
 
     from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Principal
+    from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Login, Logins
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+# The pages, by their addresses: who may see them, their contents, and what a form does.
 
 log = structlog.get_logger(__name__)
 
@@ -118,11 +116,11 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals |= {"version": version, "words": formats, "every": LIVE}
+        self._templates.globals |= {"version": version, "words": plots, "every": LIVE}
         self._templates.filters |= {
-            "n": formats.number,
-            "span": formats.span,
-            "moment": formats.moment,
+            "n": plots.number,
+            "span": plots.span,
+            "moment": plots.moment,
         }
         self._files = {name: _file(name) for name in STATIC}
 
@@ -365,7 +363,7 @@ class Site:
         found = await views.some(self.ask, self._by, (node,))
         if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
-        items = formats.count(len(ids), "item")
+        items = plots.count(len(ids), "item")
         question = action.question.format(node=node, items=items, reason=reason)
         return self._shown(
             *(request, "ask.html", session),
@@ -401,3 +399,59 @@ def _file(name: str) -> bytes:
 def off() -> web.Response:
     """Return the response as long as no user may log in."""
     return web.Response(text=OFF, status=404)
+
+
+# What the addresses and forms of the page contain.
+
+MAX_REASON_LENGTH: Final = 1_000
+"""Maximum number of characters of a reason by which items are selected."""
+
+MAX_CHOSEN: Final = 200
+"""Maximum number of items in one form."""
+
+NO_SUCH_NAME: Final = "No queue or item has this name."
+
+
+def asked_action(
+    name: str,
+    form: MultiMapping[str],
+    session: Login,
+) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
+    """Return the action, its node, its items and the reason; refuse users who may only read, and invalid forms."""
+    if not session.may_change:
+        raise web.HTTPForbidden(reason="This login is read-only.")
+    action = ACTIONS.get(name)
+    if action is None:
+        raise web.HTTPBadRequest(reason="There is no such action.")
+    node = NodeName(form.get("node", ""))
+    ids = tuple(dict.fromkeys(ItemId(one) for one in form.getall("item", ())))
+    if action.of is Of.NODE:
+        return action, node, (), ""
+    if action.of is Of.REASON:
+        if not (reason := reason_of(form)):
+            raise web.HTTPBadRequest(reason="Choose a reason.")
+        return action, node, (), reason
+    if not 0 < len(ids) <= MAX_CHOSEN:
+        raise web.HTTPBadRequest(reason=f"Choose 1 to {MAX_CHOSEN} items.")
+    return action, node, ids, ""
+
+
+def reason_of(form: MultiMapping[str]) -> str:
+    """Return the reason by which items are selected, up to its maximum length."""
+    return form.get("reason", "")[:MAX_REASON_LENGTH]
+
+
+def contains_nul(text: str) -> bool:
+    """Return whether the text contains NUL, which XML and some stores cannot contain."""
+    return "\0" in text
+
+
+def node_of(request: web.Request) -> NodeName:
+    """Return the node that an address names."""
+    return NodeName(request.query.get("node", ""))
+
+
+def number_of(request: web.Request, name: str) -> int:
+    """Return a number in an address; 0 if there is none."""
+    text = request.query.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004  # more no store has

@@ -21,7 +21,7 @@ from pubqueue.faces.push import worker
 from pubqueue.faces.push.client import PushTerms, read
 from pubqueue.model.entities import NodeName, later, seconds
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.testing.calendar import Calendar
+from pubqueue.testing.engine import Calendar
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pubqueue.cli.management import output
-from pubqueue.cli.management.options import NODE, answering, run, words
-from pubqueue.cli.management.session import RefusedError
+from pubqueue.cli import output
 from pubqueue.cli.plain_text import plain
+from pubqueue.cli.session import NODE, RefusedError, answering, run, words
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.nodes import SETTINGS
 
 if TYPE_CHECKING:
-    from pubqueue.cli.management.session import Link, Page
+    from pubqueue.cli.session import Link, Page
+
 
 SHORTEST: Final = 1.0
 POLL_INTERVAL: Final = 5.0

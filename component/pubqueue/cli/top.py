@@ -14,8 +14,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from pubqueue.cli.management import output, tables
-from pubqueue.cli.management.options import answering, run
+from pubqueue.cli import output, tables
+from pubqueue.cli.session import answering, run
 from pubqueue.operations.model import count
 from pubqueue.operations.nodes import NO_QUEUE, QUEUES
 
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from pubqueue.cli.management.session import Link
+    from pubqueue.cli.session import Link
     from pubqueue.operations.model import Value
+
 
 MAX_NODES: Final = 1_000
 """Nodes that are read for one screen."""

@@ -1,31 +1,39 @@
-"""What `pubqueue doctor` checks over XMPP: the connection to the service, its clock, its queues, its log."""
+"""`pubqueue doctor`, and what it checks over XMPP. `local_checks` looks at the configuration."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
 from slixmpp.exceptions import IqError
 
-from pubqueue.cli.management.report import bad, good, look
-from pubqueue.cli.management.session import RefusedError
+from pubqueue.cli import output
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.output import Level, bad, good, look
+from pubqueue.cli.plain_text import plain
+from pubqueue.cli.session import RefusedError, answering, linked
 from pubqueue.operations.clients import CONNECTIONS, DISABLED, REGISTRATIONS
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.model import count, moment, span, stamp
 from pubqueue.operations.nodes import NO_QUEUE, PAUSED, QUEUES
 from pubqueue.operations.service import SERVICE
 from pubqueue_xeps.client.ask import ask
-from pubqueue_xeps.errors import ServiceUnavailable
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests.iq import IqRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pubqueue.cli.management.report import Finding
-    from pubqueue.cli.management.session import Link
+    from pubqueue.cli.output import Finding
+    from pubqueue.cli.session import Link
     from pubqueue.operations.model import Value
+
+
+# What `pubqueue doctor` checks over XMPP: the connection to the service, its clock, its queues, its log.
 
 BURST: Final = 40
 PADDING: Final = 2_048
@@ -58,7 +66,7 @@ MAX_NODES: Final = 10_000
 """Nodes that are looked at."""
 
 
-async def findings(link: Link) -> AsyncIterator[Finding]:
+async def remote_findings(link: Link) -> AsyncIterator[Finding]:
     """Check everything, and yield each finding as it comes."""
     yield _tls(link)
     async for finding in service(link):
@@ -304,3 +312,71 @@ async def _large(link: Link) -> Finding:
 async def _ping(link: Link, size: int, patience: float) -> None:
     inner = f"<ping xmlns='{PING}'>{' ' * size}</ping>"
     await ask(link.client, link.about.service, IqRequest("get", "a ping", inner), patience)
+
+
+# `pubqueue doctor`: check the running service, and print what is good, what to look at, and what is bad.
+
+COLOURS: Final = {Level.GOOD: "green", Level.LOOK: "yellow", Level.BAD: "red"}
+
+
+class Visit:
+    """Prints findings as they come, and records whether one was bad."""
+
+    def __init__(self, *, for_programs: bool) -> None:
+        self._for_programs = for_programs
+        self.failed = False
+
+    def show(self, finding: Finding) -> None:
+        """Write one line."""
+        self.failed = self.failed or finding.level is Level.BAD
+        if self._for_programs:
+            level = finding.level.name.lower()
+            output.write_json({"level": level, "about": finding.about, "says": finding.says})
+            return
+        word = click.style(f"{finding.level.value:<12}", fg=COLOURS[finding.level])
+        click.echo(f"{word}  {finding.about}: {plain(finding.says)}")
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The service's configuration file, on its host; checks its store and disk as well.",
+)
+@answering
+def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
+    """Check the health of the running service.
+
+    Checks from any machine: the connection, server limits, TLS, clocks, queues without workers, dead items,
+    dead-letter nodes that do not exist, the event log. With --config, on the service's host, it also checks configuration, store
+    and disk. Exits with 1 if anything is bad.
+    """
+    visit = Visit(for_programs=as_json)
+    if config is not None:
+        _look_inside(config, visit)
+    try:
+        asyncio.run(_look_outside(url, visit))
+    except ConfigurationError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except ValueError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except PubqueueError as problem:
+        visit.show(bad("service", str(problem)))
+    if visit.failed:
+        raise SystemExit(FAILED)
+
+
+def _look_inside(config: Path, visit: Visit) -> None:
+    try:
+        from pubqueue.cli import local_checks  # noqa: PLC0415  # its libraries are an extra
+    except ImportError as problem:
+        stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
+    for finding in local_checks.local_findings(config):
+        visit.show(finding)
+
+
+async def _look_outside(url: str | None, visit: Visit) -> None:
+    async with linked(url) as link:
+        visit.show(good("login", f"{link.about.account} can log in"))
+        async for finding in remote_findings(link):
+            visit.show(finding)

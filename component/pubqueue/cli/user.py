@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pubqueue.accounts import credentials
-from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
-from pubqueue.cli.suggesting import Suggesting
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, stop
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import account_of, users_of

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pubqueue.operations.model import Column, Value
 
+
 UNBOUNDED: Final = 10_000
 """The width of output that does not go to a terminal: lines are never wrapped there."""
 

@@ -15,10 +15,10 @@ from xml.etree import ElementTree as ET
 import click
 import msgspec
 
+from pubqueue.cli import output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
-from pubqueue.cli.management import output
-from pubqueue.cli.management.options import NODE, answering
 from pubqueue.cli.plain_text import plain
+from pubqueue.cli.session import NODE, answering
 from pubqueue.operations.model import count
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
@@ -28,6 +28,7 @@ from pubqueue_xeps.xep_qos.levels import Level, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+
 
 T = TypeVar("T")
 

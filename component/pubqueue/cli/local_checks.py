@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from pubqueue.cli.management.report import bad, good, look
+from pubqueue.cli.output import bad, good, look
 from pubqueue.config.grpc import grpc_places, json_addresses
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError
@@ -26,15 +26,16 @@ from pubqueue.stores.reading_errors import in_the_way
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pubqueue.cli.management.report import Finding
+    from pubqueue.cli.output import Finding
     from pubqueue.config.settings import Settings
+
 
 LITTLE: Final = 1 << 30
 TOO_LITTLE: Final = 100 << 20
 """Bytes that are free."""
 
 
-def findings(config: Path) -> Iterator[Finding]:
+def local_findings(config: Path) -> Iterator[Finding]:
     """Check everything, and yield each finding as it comes."""
     try:
         settings = load(config, {}, with_secret=False)

@@ -1,32 +1,41 @@
-"""A session with the service: log in, perform operations, read their answers."""
+"""A session of a command with the service, and the options that all such commands have."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import click
 from slixmpp.exceptions import IqError
 
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.model.replies import Power
-from pubqueue.operations.model import moment, value_of
+from pubqueue.operations.model import UnfitError, moment, value_of
+from pubqueue.operations.nodes import QUEUES
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
 from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import content, quote
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
     from xml.etree.ElementTree import Element
 
     from pubqueue.operations.model import Operation, Value
     from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.xmpp_client import Client
     from pubqueue_xeps.wire.refusals import Refusal
+
+
+# A session with the service: log in, perform operations, read their answers.
 
 FORM_TYPE: Final = f"{PUBQUEUE}#operation"
 
@@ -206,3 +215,109 @@ async def linked(url: str | None, *, timeout: float = 30.0) -> AsyncIterator[Lin
         yield Link(client, about, timeout)
     finally:
         await logout(client)
+
+
+# What all commands that manage queues have in common: connection options, output format and exit codes.
+
+QUICK: Final = 2.0
+"""Seconds that completion may take."""
+
+Work = "Callable[[Link], Coroutine[Any, Any, None]]"
+
+
+def connecting(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option with the account and the service."""
+    return click.option(
+        "--url",
+        metavar="URL",
+        help="Your account and the service: xmpp://admin@example.org/queue.example.org (default: PUBQUEUE_URL)."
+        " The password is in PUBQUEUE_PASSWORD, or in the file that PUBQUEUE_PASSWORD_FILE names.",
+    )(command)
+
+
+def answering(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options for the connection and for JSON."""
+    json = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object per line.")
+    return json(connecting(command))
+
+
+def run(url: str | None, work: Callable[[Link], Coroutine[Any, Any, None]]) -> None:
+    """Do the work over a link; a failure is one sentence on standard error, and an exit code."""
+
+    async def linking() -> None:
+        async with linked(url) as link:
+            await work(link)
+
+    try:
+        asyncio.run(linking())
+    except ConfigurationError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except (RefusedError, PubqueueError) as problem:
+        wrongly = isinstance(problem, RefusedError) and problem.wrongly
+        stop(ASKED_WRONGLY if wrongly else FAILED, problem)
+    except UnfitError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except ValueError as problem:  # of the address of the server, or of what XML cannot carry
+        stop(ASKED_WRONGLY, problem)
+
+
+def confirm(sentence: str, *, yes: bool) -> None:
+    """Ask for confirmation on a terminal; without a terminal, --yes is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        stop(ASKED_WRONGLY, f"{sentence} Pass --yes to confirm.")
+    if not click.confirm(f"{sentence} Continue?", err=True):
+        stop(FAILED, "not confirmed; nothing was done")
+
+
+def sure(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option that confirms in advance."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
+
+
+class NodeName(click.ParamType[str]):
+    """The name of a node; completed if the service answers quickly."""
+
+    name = "node"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  # click's signature
+        incomplete: str,
+    ) -> list[click.shell_completion.CompletionItem]:
+        """Return the first nodes that begin like this; none after any error, because completion cannot show errors."""
+        url = ctx.params.get("url")
+
+        async def names() -> list[str]:
+            async with asyncio.timeout(QUICK), linked(url, timeout=QUICK) as link:
+                words = {"after": (incomplete[:-1],)} if incomplete else {}
+                found = await link.perform(QUEUES, words)
+                return [str(row["node"]) for row in found.rows]
+
+        try:
+            found = asyncio.run(names())
+        except (PubqueueError, RefusedError, ValueError, OSError, TimeoutError):
+            return []
+        return [
+            click.shell_completion.CompletionItem(name)
+            for name in found
+            if name.startswith(incomplete)
+        ]
+
+
+NODE: Final = NodeName()
+
+
+def words(**given: str | int | bool | tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
+    """Return what was given as an operation takes it; what is None was not given."""
+    return {name: _texts(value) for name, value in given.items() if value not in {None, ()}}
+
+
+def _texts(value: str | int | bool | tuple[str, ...] | None) -> tuple[str, ...]:  # noqa: FBT001  # a value
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, bool):
+        return ("1" if value else "0",)
+    return (str(value),)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubqueue.cli.management import output
-from pubqueue.cli.management.actions import do
-from pubqueue.cli.management.lists import paging, write_list
-from pubqueue.cli.management.options import NODE, answering, run, words
-from pubqueue.cli.suggesting import Suggesting
+from pubqueue.cli import output
+from pubqueue.cli.exit_codes import Suggesting
+from pubqueue.cli.operations import do, paging, write_list
+from pubqueue.cli.session import NODE, answering, run, words
 from pubqueue.operations.model import texts
 from pubqueue.operations.schedules import (
     ADD,
@@ -29,7 +28,7 @@ from pubqueue.operations.schedules import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.cli.management.session import Link
+    from pubqueue.cli.session import Link
     from pubqueue.operations.model import Operation
 
     Command = Callable[..., None]

@@ -1,4 +1,4 @@
-"""`python -m pubqueue.cli.worker.dev_reload FD ...`: the program `pubqueue` as a child that does not outlive its supervisor.
+"""`python -m pubqueue.cli.dev_reload FD ...`: the program `pubqueue` as a child that does not outlive its supervisor.
 
 `FD` is the reading end of a pipe whose other end only the supervisor holds. When the supervisor ends, even by kill -9, the kernel closes
 that end; the child then sends itself SIGTERM, so that it finishes its items, as when the supervisor stops it.

@@ -1,1 +1,0 @@
-"""Commands on messages that are kept for their senders."""

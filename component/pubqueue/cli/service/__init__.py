@@ -1,1 +1,0 @@
-"""The commands that use the service's configuration or store: serve, check, backup, restore, migrate."""

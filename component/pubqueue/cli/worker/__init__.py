@@ -1,1 +1,0 @@
-"""`pubqueue worker`: handlers of a module, run in one process or in several."""
