@@ -110,21 +110,25 @@ async def test_a_refused_delivery_is_the_publishes_own_error(service, settings):
 async def test_a_refusal_of_an_acknowledged_publish_is_logged_with_its_item(
     service, settings, caplog
 ):
-    def refused(iq):
-        message = iq[0][0]
-        error = (
-            "<error type='auth'><forbidden xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
+    def refusal(iq, by, why):
+        return (
+            f"<message type='error' id='{iq[0][0].get('id')}' from='{by}' to='{iq.get('from')}'>"
+            f"<error type='cancel'><{why} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
         )
+
+    def refused(iq):
         return [
             *service.acknowledged(iq),
-            f"<message type='error' id='{message.get('id')}' from='queue.localhost' to='{iq.get('from')}'>{error}</message>",
+            refusal(iq, "stranger@queue.localhost", "item-not-found"),
+            refusal(iq, "queue.localhost", "forbidden"),
         ]
 
     service.script["acknowledged"] = refused
     async with Publisher(**settings, level="acknowledged") as publisher:
         await publisher.publish("jobs", {}, id="i1")
-        await until(lambda: "publisher.refused" in caplog.text)
+        await until(lambda: "why=forbidden" in caplog.text)
     assert "event=publisher.refused node=jobs id=i1 why=forbidden" in caplog.text
+    assert "item-not-found" not in caplog.text, "a stranger refuses nothing"
 
 
 async def test_a_service_without_the_feature_refuses_at_once(service, settings):

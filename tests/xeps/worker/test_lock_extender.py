@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from harness.batches.inside import cut, held_items, session_of
+from harness.patience import turns
 from harness.servers.queue_service import TIME, answer, refuse, stamp
 
 from pubqueue.testing import make_item
@@ -156,6 +157,36 @@ async def test_the_touching_has_an_end():
     assert watched(keeper, 2000) == [item], "waiting, it is given back at half-time"
     item.become("in hand")
     assert (watched(keeper, 1059), watched(keeper, 1060)) == ([item], [])
+
+
+class Held:
+    """A worker with one item, in a session that can extend locks and does not know the time."""
+
+    extended = True
+
+    def __init__(self, item):
+        self.item = item
+
+    def locked(self):
+        return [self.item]
+
+    async def ready(self):
+        """It is."""
+
+    async def ask_time(self):
+        return None
+
+
+async def test_a_lock_is_extended_when_half_of_its_time_has_passed():
+    lock = Lock(1, datetime.now(UTC) + timedelta(seconds=600), 1, None)
+    item = Item(Delivered("queue.localhost", "jobs", "i1", None, None, lock), None)
+    item.become("in hand")
+    held = Held(item)
+    keeper = LockExtender(held, held, Timings(refresh=3600), touch_for=600)
+    keeping = asyncio.create_task(keeper.keep())
+    await turns(9)
+    keeping.cancel()
+    assert keeper.wakes_at - item.locked == pytest.approx(300, abs=10)
 
 
 @pytest.mark.e2e
