@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 import structlog
@@ -82,3 +84,18 @@ def configure(level: str, style: str = "logfmt") -> None:
     root.setLevel(logging.WARNING)
     if LIBRARIES not in root.handlers:
         root.addHandler(LIBRARIES)
+
+
+PLACES: Final = 3
+"""Places of a fault that are logged, the innermost first."""
+
+
+def fault(problem: BaseException) -> dict[str, str]:
+    """Return the keys of a log line: the type of the exception, and where it was raised.
+
+    Its message is left out, because it may contain a payload.
+    """
+    places = [
+        f"{Path(one.filename).name}:{one.lineno}" for one in extract_tb(problem.__traceback__)
+    ]
+    return {"kind": type(problem).__name__, "at": " ".join(places[: -PLACES - 1 : -1])}

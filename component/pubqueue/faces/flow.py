@@ -6,8 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -154,20 +152,6 @@ class Intake:
 
 def _named(who: Jid, why: str) -> str:
     return f"of the server {who[1:]} {why}" if who.startswith("@") else f"of this account {why}"
-
-
-# How faults are logged: their kind and their place. Their message is left out, because it may contain a payload.
-
-NEAREST = 3
-"""Places that are named, the innermost first."""
-
-
-def fault(problem: BaseException) -> dict[str, str]:
-    """Return the keys of a log line: the type of the exception, and where it was raised."""
-    places = [
-        f"{Path(one.filename).name}:{one.lineno}" for one in extract_tb(problem.__traceback__)
-    ]
-    return {"kind": type(problem).__name__, "at": " ".join(places[: -NEAREST - 1 : -1])}
 
 
 # Runs read requests, whose answers may be large: a few at once, accounts in turn, as fast as the server accepts the answers.

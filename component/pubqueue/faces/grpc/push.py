@@ -15,12 +15,12 @@ import grpc
 import structlog
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from pubqueue.faces.flow import fault
 from pubqueue.faces.grpc import endpoints
 from pubqueue.faces.grpc import tech as tech_messages
 from pubqueue.faces.grpc.endpoints import may_resolve_to
 from pubqueue.faces.grpc.v1 import fields as v1_messages
 from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech
+from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import seconds
 from pubqueue.model.records import PushedNodes

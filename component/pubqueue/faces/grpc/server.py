@@ -20,10 +20,10 @@ from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from grpc_reflection.v1alpha import reflection
 from msgspec import Struct
 
-from pubqueue.faces.flow import fault
 from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.callers import LARGE, WORD, Reading, Turns, Unread
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
+from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -19,7 +19,6 @@ from msgspec import Struct
 from pubqueue.accounts.credentials import Bearer, Certificate
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import fault
 from pubqueue.faces.grpc import subscriptions, wire
 from pubqueue.faces.grpc import tech as binding
 from pubqueue.faces.grpc.callers import LARGE, WORD, Turns
@@ -54,6 +53,7 @@ from pubqueue.faces.grpc.topics import MAX_MESSAGES
 from pubqueue.faces.grpc.wire import MAX_ATTRIBUTES, tech
 from pubqueue.faces.http import host
 from pubqueue.faces.http.host import CHALLENGES, address_of, allow, connection, credentials_of
+from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -21,8 +21,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import Reason
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import fault
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
+from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence

@@ -13,8 +13,8 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.engine.connections import REFUSED, Reason
-from pubqueue.faces.flow import fault
 from pubqueue.faces.listener.tls import subject_of
+from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     import socket

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue.faces.flow import fault
 from pubqueue.faces.push.client import Outcome, Verdict
+from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import Jid, seconds
 from pubqueue.model.records import Registration, Registrations

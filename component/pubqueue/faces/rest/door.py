@@ -17,7 +17,6 @@ from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import fault
 from pubqueue.faces.http import host
 from pubqueue.faces.http.host import client_of, connection, is_trusted
 from pubqueue.faces.http.problems import ProblemError, not_found, unavailable
@@ -26,6 +25,7 @@ from pubqueue.faces.rest.exchange import Exchange, answer, too_large
 from pubqueue.faces.rest.face import RestFace
 from pubqueue.faces.rest.links import Routes, base_of
 from pubqueue.faces.rest.settings import WORD
+from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

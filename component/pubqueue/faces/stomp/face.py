@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import Intake, fault
+from pubqueue.faces.flow import Intake
 from pubqueue.faces.listener import Bounds, Listener
 from pubqueue.faces.stomp.protocol import USER_GONE, WORD, StompProtocol
 from pubqueue.faces.stomp.refusals import Message, Problem, error
+from pubqueue.logs import fault
 from pubqueue.model import entities
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.rules.presence import Departure

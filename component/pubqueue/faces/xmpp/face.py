@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pubqueue.engine.reaper import end_messages
 from pubqueue.engine.silent_workers import SilentWorkers
-from pubqueue.faces.flow import Intake, fault
+from pubqueue.faces.flow import Intake
 from pubqueue.faces.xmpp.bounces import Pings
 from pubqueue.faces.xmpp.link import Answers, Link, is_request, kind_of
 from pubqueue.faces.xmpp.qos.deliveries import Deliveries
@@ -27,6 +27,7 @@ from pubqueue.faces.xmpp.signals import Rosters, Signals
 from pubqueue.faces.xmpp.stream.component import ENTERING, Component
 from pubqueue.faces.xmpp.stream.to_many import Pace, ToMany
 from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, MAX_STANZA_BYTES, new_id
+from pubqueue.logs import fault
 from pubqueue.model.entities import Jid, Level, account_of, domain_of
 from pubqueue.model.notices import Deliver, Retracted, ToEach, Unlocked
 from pubqueue_xeps.wire import ns

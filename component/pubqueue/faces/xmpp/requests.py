@@ -13,7 +13,7 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.engine.table import READS
-from pubqueue.faces.flow import Reads, fault, notified_node
+from pubqueue.faces.flow import Reads, notified_node
 from pubqueue.faces.xmpp.commands import handler
 from pubqueue.faces.xmpp.commands.handler import CommandHandler
 from pubqueue.faces.xmpp.link import is_request
@@ -35,6 +35,7 @@ from pubqueue.faces.xmpp.render import disco, pages, replies
 from pubqueue.faces.xmpp.stream.reader import REFUSED
 from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
 from pubqueue.faces.xmpp.xml.stanza import new_id
+from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.model.replies import RostersWanted, Subscribed

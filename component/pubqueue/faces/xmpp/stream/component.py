@@ -19,11 +19,11 @@ from slixmpp.xmlstream.matcher import MatchXPath
 
 from pubqueue.engine.face import PlaceTakenError
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import fault
 from pubqueue.faces.xmpp.stream.expat import READ_AT_ONCE, padding
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
 from pubqueue.faces.xmpp.xml.stanza import Stanza
+from pubqueue.logs import fault
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.faces.flow import SendQueues, fault
+from pubqueue.faces.flow import SendQueues
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.expat import padding
 from pubqueue.faces.xmpp.xml.stanza import MAX_STANZA_BYTES, attribute, new_id
+from pubqueue.logs import fault
 from pubqueue.model.notices import Retracted, ToEach, for_subids
 
 if TYPE_CHECKING:
