@@ -15,7 +15,7 @@ from harness.batches.facts import ANN
 from harness.batches.queue_requests import publishes, retracts
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import Reaper
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis, NodeName

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.context import Payloads, Terms
 from pubqueue.engine.redelivery import LAG
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.settings import ServerPlace

@@ -13,7 +13,7 @@ from proof.fuzz.rig import Rig
 from pubqueue.engine import table
 from pubqueue.faces.xmpp import signals
 from pubqueue.faces.xmpp.link import Answers
-from pubqueue.faces.xmpp.refusals import bad_request
+from pubqueue.faces.xmpp.xml.refusals import bad_request
 from pubqueue.model.decision import Refusal, refuse
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.publication import Publish

@@ -16,7 +16,7 @@ from proof.simulate.troubles import TroubledStore, Troubles
 from proof.simulate.words import Answer, Ask, handed_out
 from pubqueue.engine import ports
 from pubqueue.engine.broker import ENDING, Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.model.entities import Millis
 from pubqueue.model.notices import singly

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from stores.steps import ENOUGH, add, do, release
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Winners
 from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.model import after as afterwards

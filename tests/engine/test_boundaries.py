@@ -20,7 +20,7 @@ from pubqueue.engine import batch as batch_module
 from pubqueue.engine import broker, operator_log
 from pubqueue.engine import broker as broker_module
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.model.decision import Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, Millis
 from pubqueue.model.notices import Deliver

@@ -24,8 +24,8 @@ from pubqueue.engine.batch_size import (
 )
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.changes import ChangeApplier
+from pubqueue.engine.context import Payloads, Terms
 from pubqueue.engine.dispatch import MAX_DELIVERIES
-from pubqueue.engine.facts.context import Payloads, Terms
 from pubqueue.engine.reader import ENDING
 from pubqueue.model.changes import PurgeNode
 from pubqueue.model.decision import Done, Published, Refusal, Refused

@@ -7,7 +7,7 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import free_connections
 from pubqueue.model.entities import ItemId, Jid, Principal
 from pubqueue.rules.access import CreationPolicy

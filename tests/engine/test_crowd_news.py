@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from pubqueue.engine import fan_out, outbox
 from pubqueue.engine.broker import Broker
+from pubqueue.engine.context import Terms
 from pubqueue.engine.facts import managing as pages
 from pubqueue.engine.facts import publishing
-from pubqueue.engine.facts.context import Terms
 from pubqueue.engine.fan_out import FanOut
 from pubqueue.engine.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
 from pubqueue.model.decision import Done, Refusal

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.engine import broker as broker_module
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import StoreError
 from pubqueue.engine.reader import ENDING
 from pubqueue.rules.access import CreationPolicy

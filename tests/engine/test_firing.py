@@ -16,7 +16,7 @@ from pubqueue.config.nodes import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.engine import cron_times, reaper, table
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Items
 from pubqueue.engine.reaper import Reaper
 from pubqueue.model.decision import Done, Expired, Refused

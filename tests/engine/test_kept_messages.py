@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pubqueue.engine.facts import messages as qos_facts
 from pubqueue.engine.rows import KEPT_MESSAGES, MESSAGE_TOTALS
 from pubqueue.engine.working_set import WorkingSet
-from pubqueue.faces.xmpp.refusals import WORDS
+from pubqueue.faces.xmpp.xml.refusals import WORDS
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, digest
 from pubqueue.model.records import (

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from pubqueue.engine import presence_retry
 from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.facts.queue import AT_ONCE
 from pubqueue.engine.listings import HeldBy, Total
 from pubqueue.engine.operator_log import log_decisions

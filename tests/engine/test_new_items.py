@@ -12,8 +12,8 @@ from harness.patience import TIMEOUT
 
 from pubqueue.engine import fan_out, reaper
 from pubqueue.engine.broker import Broker
+from pubqueue.engine.context import Terms
 from pubqueue.engine.facts import reading
-from pubqueue.engine.facts.context import Terms
 from pubqueue.engine.ports import StoreError
 from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model.decision import Refusal, Refused

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import StoreError
 from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.model.entities import ItemId, Jid

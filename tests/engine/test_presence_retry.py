@@ -9,7 +9,7 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine import presence_retry
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.presence_retry import STRANGERS, Acquaintances, PresenceRetry
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, Millis, State

@@ -14,7 +14,7 @@ from harness.patience import TIMEOUT
 
 from pubqueue.engine.batch import run
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import Reaper
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.notices import Deliver

@@ -14,7 +14,7 @@ from harness.batches.witness import WatchedFace
 
 from pubqueue.engine import dispatch
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.table import READS
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, State

@@ -19,8 +19,8 @@ from pubqueue.engine import reaper as reaper_module
 from pubqueue.engine import table
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.changes import ChangeApplier, ItemChanges
+from pubqueue.engine.context import Terms
 from pubqueue.engine.facts import queue
-from pubqueue.engine.facts.context import Terms
 from pubqueue.engine.reaper import Reaper
 from pubqueue.engine.rows import FINISHED
 from pubqueue.model.changes import Release

@@ -6,7 +6,7 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.witness import WatchedFace
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.redelivery import LAG
 from pubqueue.model.entities import Millis
 from pubqueue.model.notices import Deliver

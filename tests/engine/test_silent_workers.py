@@ -11,7 +11,7 @@ from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.silent_workers import SilentWorkers
 from pubqueue.model.entities import ItemId, Jid, Principal
 from pubqueue.rules.access import CreationPolicy

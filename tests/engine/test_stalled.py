@@ -8,7 +8,7 @@ from harness.batches.queue_requests import a_queue, publishes
 
 from pubqueue.engine import task
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Leave

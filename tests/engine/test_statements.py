@@ -18,7 +18,7 @@ from harness.batches.transactions import stages
 from harness.batches.witness import WatchedFace
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import Store, Transaction
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid

@@ -10,7 +10,7 @@ from harness.depth import examples
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.presence_retry import BESIDE_ADDRESS, MAX_BYTES, MAX_RESOURCES, Newcomers
 from pubqueue.engine.rows import PEOPLE, Needs
 from pubqueue.model.entities import ItemId, Jid, State, account_of

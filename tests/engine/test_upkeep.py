@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from pubqueue.cli import doctor
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.engine.task import Upkeep

@@ -6,7 +6,7 @@ from harness.batches.witness import WatchedFace
 from structlog.testing import capture_logs
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.context import Payloads, Terms
 from pubqueue.engine.observe import Phase
 from pubqueue.model.decision import Published
 from pubqueue.model.notices import Deliver

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import Scrypt, User
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.entities import Jid, Principal

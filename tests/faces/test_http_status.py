@@ -3,7 +3,7 @@
 from http import HTTPStatus
 
 from pubqueue.faces.http.problems import STATUS
-from pubqueue.faces.xmpp.refusals import WORDS
+from pubqueue.faces.xmpp.xml.refusals import WORDS
 from pubqueue.model.decision import Refusal
 
 RIGHTS = {

@@ -15,7 +15,7 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State, connection

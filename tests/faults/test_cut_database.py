@@ -17,7 +17,7 @@ from harness.stores.replay import Replay, there
 from harness.stores.store_contents import ALL, contents, recount, subscribers
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Events
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import State

@@ -17,7 +17,7 @@ from harness.servers.live import listener
 from harness.servers.stub_server import StubServer
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.observe import Phase
 from pubqueue.model.decision import Refused
 from pubqueue.monitor.systemd import STATUS, ServiceManager, service_manager, watchdog

@@ -12,7 +12,7 @@ from harness.patience import TIMEOUT
 from pubqueue.cli.doctor import store_clock
 from pubqueue.cli.output import Level
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.model.entities import Millis
 from pubqueue.model.notices import Deliver
 from pubqueue.operations.model import Given

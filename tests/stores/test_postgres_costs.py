@@ -9,7 +9,7 @@ from harness.batches.witness import WatchedFace
 from harness.databases.postgres_wire import PostgresWire
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import Deliver

@@ -13,7 +13,7 @@ from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import FencedError, Instance, StoreError
 from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model import changes as c

@@ -10,8 +10,8 @@ import structlog
 from pubqueue.config.settings import ConfigError
 from pubqueue.engine import cron_times
 from pubqueue.engine.listings import AffiliationsOf, Nodes
-from pubqueue.faces.xmpp.fields import field_name, sentence, wanted
 from pubqueue.faces.xmpp.parse.iq import jid_of
+from pubqueue.faces.xmpp.xml.fields import field_name, sentence, wanted
 from pubqueue.faces.xmpp.xml.payload import UnfitPayloadError, from_json, from_xml
 from pubqueue.model.after import node_after
 from pubqueue.model.changes import ConfigureNode, CreateNode

@@ -13,7 +13,7 @@ from pubqueue import logs
 from pubqueue.config import nodes
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import administrators, locals_of, service_of, users_of
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.faces.rest.settings import AT_START as REST_AT_START
 from pubqueue.model.entities import seconds
 from pubqueue.rules.read import Trim

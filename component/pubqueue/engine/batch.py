@@ -37,8 +37,8 @@ from pubqueue.rules.together import Together, Volume, names_by_node, together, u
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
+    from pubqueue.engine.context import Context
     from pubqueue.engine.dispatch import PendingDispatch
-    from pubqueue.engine.facts.context import Context
     from pubqueue.engine.listings import Place
     from pubqueue.engine.ports import Store, Transaction
     from pubqueue.engine.table import Request

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from pubqueue.engine.batch import Committer, may_be_of_one, refusal_of
 from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
+from pubqueue.engine.context import SERVICE, Context, Payloads, Terms
 from pubqueue.engine.dispatch import PendingDispatch, WaitingTakers
-from pubqueue.engine.facts.context import SERVICE, Context, Payloads, Terms
 from pubqueue.engine.fan_out import FanOut, NewItems, NodeChanges
 from pubqueue.engine.forwarding import Forwarding
 from pubqueue.engine.observe import Clients, Observer, Observers, Rates, RatesObserver, Waiting

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from pubqueue.engine.changes import ChangeApplier
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.listings import Place
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.changes import Change

@@ -35,7 +35,7 @@ from pubqueue.rules.unlock import FreeHeld
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.fan_out import FanOut
     from pubqueue.engine.observe import Observer, Observers
     from pubqueue.engine.ports import Store, Transaction

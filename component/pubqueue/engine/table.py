@@ -78,7 +78,7 @@ from pubqueue.rules.unlock import FreeLocks, Touch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.model.decision import Decision
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import NodeName
     from pubqueue.model.notices import Notice
-    from pubqueue.monitor.page.sampling import Sampling
+    from pubqueue.monitor.sampling import Sampling
 
 MAX_NODES: Final = 1_000
 """Maximum number of nodes that are counted under their names; further nodes are counted under OTHERS."""

@@ -26,8 +26,8 @@ from pubqueue.monitor import gauges
 from pubqueue.monitor.api.service import Api
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
-from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.page.site import Site
+from pubqueue.monitor.sampling import Sampling
 from pubqueue.rules.inspect import AskService
 
 if TYPE_CHECKING:

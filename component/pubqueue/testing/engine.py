@@ -16,7 +16,7 @@ import structlog
 from pubqueue.config.nodes import read_node
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.config.users import accounts_of
-from pubqueue.faces.xmpp.fields import field_name, sentence
+from pubqueue.faces.xmpp.xml.fields import field_name, sentence
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis, NodeName, Principal, State, later, seconds
 from pubqueue.model.replies import Declared, EventPage, ItemPage, NodePage

@@ -10,7 +10,7 @@ from pubqueue.faces.rest.face import RestFace
 from pubqueue.faces.rest.hornetq.routes import profile as hornetq
 from pubqueue.faces.rest.settings import RestTerms
 from pubqueue.faces.rest.star.routes import profile as rest_star
-from pubqueue.faces.xmpp.fields import wanted
+from pubqueue.faces.xmpp.xml.fields import wanted
 from pubqueue.model.entities import seconds
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from faces.grpc.test_who_calls import basic
 from faces.sides import SERVICE
 from grpc import StatusCode
 
+from pubqueue.faces.grpc.iam import account_of, granted
 from pubqueue.faces.grpc.settings import GrpcTerms
-from pubqueue.faces.grpc.v1.iam import account_of, granted
 from pubqueue.faces.grpc.wire import ResourceKind, v1
 from pubqueue.faces.grpc.wire import iam as m
 from pubqueue.model.entities import Affiliation, Jid

@@ -20,7 +20,7 @@ from pubqueue.faces.rest.face import RestFace
 from pubqueue.faces.rest.hornetq.routes import profile as hornetq
 from pubqueue.faces.rest.settings import RestTerms
 from pubqueue.faces.rest.star.routes import profile
-from pubqueue.faces.xmpp.fields import wanted
+from pubqueue.faces.xmpp.xml.fields import wanted
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, NodeName
 from pubqueue.rules.nodeconfig import Settings

@@ -7,9 +7,9 @@ import pytest
 from pubqueue.engine.table import RULES
 from pubqueue.faces.xmpp.parse import queue
 from pubqueue.faces.xmpp.parse.iq import Iq
-from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.render import replies
 from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.xml.refusals import StanzaError, words
 from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
 from pubqueue.model.transactions import Committed, Mark, OnTaken, TakenId, Totals, key_of
 from pubqueue.rules.commit import CommitVersion, Part

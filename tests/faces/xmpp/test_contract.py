@@ -12,8 +12,8 @@ from harness.servers.stub_server import StubServer
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.refusals import words
 from pubqueue.faces.xmpp.settings import ServerPlace
+from pubqueue.faces.xmpp.xml.refusals import words
 
 __all__ = ["make_store", "sides"]
 

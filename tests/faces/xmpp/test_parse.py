@@ -6,9 +6,9 @@ import pytest
 
 from pubqueue.engine.table import RULES
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of
-from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.requests import VERBS, find
 from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.xml.refusals import StanzaError, words
 from pubqueue.model.entities import Draft, Principal
 from pubqueue.rules.publication import Publish
 from pubqueue_xeps.wire import ns

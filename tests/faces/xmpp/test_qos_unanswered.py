@@ -5,8 +5,8 @@ import random
 import pytest
 from harness.batches.facts import ANN, BOB, NOW
 
-from pubqueue.faces.xmpp.qos import deliveries
-from pubqueue.faces.xmpp.qos.deliveries import Sent, UnansweredDeliveries
+from pubqueue.faces.xmpp import deliveries
+from pubqueue.faces.xmpp.deliveries import Sent, UnansweredDeliveries
 from pubqueue.model.entities import Level
 from pubqueue.rules.deliveries import Step
 

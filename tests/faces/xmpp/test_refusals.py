@@ -5,8 +5,8 @@ from harness.servers.stub_server import parse
 from harness.stanzas.schema import SCHEMAS, validate
 from lxml import etree
 
-from pubqueue.faces.xmpp import refusals
-from pubqueue.faces.xmpp.refusals import WORDS, StanzaError, words
+from pubqueue.faces.xmpp.xml import refusals
+from pubqueue.faces.xmpp.xml.refusals import WORDS, StanzaError, words
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue_xeps.wire import ns
 

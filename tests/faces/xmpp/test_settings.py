@@ -4,7 +4,7 @@ import pytest
 from harness.batches.facts import queue
 from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.fields import (
+from pubqueue.faces.xmpp.xml.fields import (
     DECLINED,
     FIELDS,
     FIXED,
@@ -14,7 +14,7 @@ from pubqueue.faces.xmpp.fields import (
     values_of,
     wanted,
 )
-from pubqueue.faces.xmpp.refusals import words
+from pubqueue.faces.xmpp.xml.refusals import words
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NodeConfig
 from pubqueue.rules.nodeconfig import SETTINGS, Settings, configure, refit

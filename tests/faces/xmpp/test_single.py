@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.queue import answer_wanted
-from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.requests import PUBLISH, RETRACT, VERBS, find
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import RENEWED_AFTER, Single, SingleReader
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
+from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.model.entities import Principal
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle

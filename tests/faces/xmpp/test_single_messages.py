@@ -9,11 +9,11 @@ from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pubqueue.faces.xmpp import receiver
 from pubqueue.faces.xmpp.parse.iq import Step, read
-from pubqueue.faces.xmpp.qos import receiver
-from pubqueue.faces.xmpp.qos.receiver import MessageReader
-from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.receiver import MessageReader
 from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
+from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.rules.publication import Publish
 from pubqueue_xeps.wire import ns

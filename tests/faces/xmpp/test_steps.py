@@ -18,7 +18,7 @@ from harness.stanzas.wire import SERVICE, Wire
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.context import Payloads, Terms
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.settings import ServerPlace
 from pubqueue.faces.xmpp.stream import component

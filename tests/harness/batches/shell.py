@@ -9,7 +9,7 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.batch import run
 from pubqueue.engine.changes import ChangeApplier
-from pubqueue.engine.facts.context import Context, Payloads, Terms
+from pubqueue.engine.context import Context, Payloads, Terms
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.entities import Millis
 from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES

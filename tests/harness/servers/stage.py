@@ -8,7 +8,7 @@ from harness.servers.stub_server import StubServer
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.settings import ServerPlace
 from pubqueue.model.entities import Jid, Millis

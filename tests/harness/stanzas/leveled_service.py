@@ -17,7 +17,7 @@ from lxml import etree
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.context import Payloads, Terms
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp import settings as xmpp_terms
 from pubqueue.faces.xmpp.xml.payload import same

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 from lxml import etree
 
-from pubqueue.faces.xmpp.fields import FIELDS, FIXED
 from pubqueue.faces.xmpp.requests import VERBS
+from pubqueue.faces.xmpp.xml.fields import FIELDS, FIXED
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

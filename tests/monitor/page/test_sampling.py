@@ -9,13 +9,13 @@ from harness.operators.page_service import SERVICE, Face
 from harness.patience import TIMEOUT
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.context import Terms
 from pubqueue.model.decision import Done, Refusal, Refused, refuse
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.event_counters import ItemEvent, Why
-from pubqueue.monitor.page.sampling import Sampling
+from pubqueue.monitor.sampling import Sampling
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.survey import MAX_SAMPLED, KeepSamples, ReadSamples

@@ -34,7 +34,7 @@ from pubqueue.rules.survey import KeepFacts, SamplesFacts
 from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
 
 if TYPE_CHECKING:
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import ItemId, Jid, NodeName, Subscription
     from pubqueue.rules.dead_letters import ReadReasons

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.rows import AffiliationRow
     from pubqueue.engine.working_set import WorkingSet

@@ -47,7 +47,7 @@ from pubqueue.rules.subscribers import Answer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Jid
     from pubqueue.model.records import Forwarded, KeptMessage

@@ -55,7 +55,7 @@ from pubqueue.rules.trimming import room_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Draft, Item, Jid, Node, Principal, Subscription
     from pubqueue.model.notices import Audience, Everybody

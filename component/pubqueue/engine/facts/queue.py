@@ -98,7 +98,7 @@ from pubqueue.rules.unlock import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, ItemId, Node, Subscription
     from pubqueue.rules.dead_letters import Cancel, Discard

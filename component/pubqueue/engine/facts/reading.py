@@ -48,7 +48,7 @@ from pubqueue.rules.survey import slice_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName, Principal
     from pubqueue.model.replies import ItemEntry, Page

@@ -21,7 +21,7 @@ from pubqueue.rules.schedules import (
 )
 
 if TYPE_CHECKING:
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.rules.schedules import (
         AddSchedule,
         ChangeSchedule,

@@ -44,7 +44,7 @@ from pubqueue.rules.publication import Known
 from pubqueue.rules.staging import AppFacts, RecordFacts, StageFacts, StagePublish, done, seen_by
 
 if TYPE_CHECKING:
-    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.context import Context
     from pubqueue.engine.listings import NodeBytes, WinnerClass
     from pubqueue.engine.rows import Conflict
     from pubqueue.engine.working_set import WorkingSet

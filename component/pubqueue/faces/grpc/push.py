@@ -16,9 +16,9 @@ import structlog
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from pubqueue.faces.grpc import endpoints
+from pubqueue.faces.grpc import fields as v1_messages
 from pubqueue.faces.grpc import tech as tech_messages
 from pubqueue.faces.grpc.endpoints import may_resolve_to
-from pubqueue.faces.grpc.v1 import fields as v1_messages
 from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech
 from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused, Taken

@@ -16,16 +16,16 @@ from pubqueue.engine.reaper import end_messages
 from pubqueue.engine.silent_workers import SilentWorkers
 from pubqueue.faces.flow import Intake
 from pubqueue.faces.xmpp.bounces import Pings
+from pubqueue.faces.xmpp.deliveries import Deliveries
 from pubqueue.faces.xmpp.link import Answers, Link, is_request, kind_of
-from pubqueue.faces.xmpp.qos.deliveries import Deliveries
-from pubqueue.faces.xmpp.qos.receiver import Events, Receiver
-from pubqueue.faces.xmpp.refusals import INTERNAL_FAULT, StanzaError
+from pubqueue.faces.xmpp.receiver import Events, Receiver
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.requests import Requests
 from pubqueue.faces.xmpp.settings import DEFAULTS
 from pubqueue.faces.xmpp.signals import Rosters, Signals
 from pubqueue.faces.xmpp.stream.component import ENTERING, Component
 from pubqueue.faces.xmpp.stream.to_many import Pace, ToMany
+from pubqueue.faces.xmpp.xml.refusals import INTERNAL_FAULT, StanzaError
 from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, MAX_STANZA_BYTES, new_id
 from pubqueue.logs import fault
 from pubqueue.model.entities import Jid, Level, account_of, domain_of

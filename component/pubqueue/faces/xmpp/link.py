@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES
 
 if TYPE_CHECKING:

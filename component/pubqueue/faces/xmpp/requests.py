@@ -20,7 +20,10 @@ from pubqueue.faces.xmpp.link import is_request
 from pubqueue.faces.xmpp.parse import nodes, queue, reading
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq, is_carried
 from pubqueue.faces.xmpp.parse.queue import answer_wanted
-from pubqueue.faces.xmpp.refusals import (
+from pubqueue.faces.xmpp.render import disco, pages, replies
+from pubqueue.faces.xmpp.stream.reader import REFUSED
+from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
+from pubqueue.faces.xmpp.xml.refusals import (
     INTERNAL_FAULT,
     SERVICE_UNAVAILABLE,
     StanzaError,
@@ -31,9 +34,6 @@ from pubqueue.faces.xmpp.refusals import (
     unsupported,
     words,
 )
-from pubqueue.faces.xmpp.render import disco, pages, replies
-from pubqueue.faces.xmpp.stream.reader import REFUSED
-from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
 from pubqueue.faces.xmpp.xml.stanza import new_id
 from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.table import Request
     from pubqueue.faces.flow import Load
+    from pubqueue.faces.xmpp.deliveries import Deliveries
     from pubqueue.faces.xmpp.link import Link
-    from pubqueue.faces.xmpp.qos.deliveries import Deliveries
-    from pubqueue.faces.xmpp.qos.receiver import Receiver
+    from pubqueue.faces.xmpp.receiver import Receiver
     from pubqueue.faces.xmpp.settings import XmppTerms
     from pubqueue.faces.xmpp.signals import Rosters
     from pubqueue.faces.xmpp.stream.to_many import Pace

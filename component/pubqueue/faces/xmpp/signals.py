@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.faces.xmpp import bounces
-from pubqueue.faces.xmpp.qos.receiver import asked, is_behind, publish_in, write_message_error
-from pubqueue.faces.xmpp.refusals import SERVICE_UNAVAILABLE, StanzaError, behind, busy, words
+from pubqueue.faces.xmpp.receiver import asked, is_behind, publish_in, write_message_error
 from pubqueue.faces.xmpp.render.disco import capabilities
 from pubqueue.faces.xmpp.stream.reader import REFUSED
+from pubqueue.faces.xmpp.xml.refusals import SERVICE_UNAVAILABLE, StanzaError, behind, busy, words
 from pubqueue.faces.xmpp.xml.stanza import attribute, new_id
 from pubqueue.model.decision import FeaturesWanted, Refused
 from pubqueue.model.entities import Contact, Jid, account_of
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from pubqueue.accounts.credentials import Principals
     from pubqueue.faces.flow import Load
+    from pubqueue.faces.xmpp.deliveries import Deliveries
     from pubqueue.faces.xmpp.link import Link
-    from pubqueue.faces.xmpp.qos.deliveries import Deliveries
-    from pubqueue.faces.xmpp.qos.receiver import Asked
+    from pubqueue.faces.xmpp.receiver import Asked
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Principal

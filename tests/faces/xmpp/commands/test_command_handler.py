@@ -12,8 +12,8 @@ from pubqueue.faces.xmpp.commands.handler import BUSY, MAX_FORM_LENGTH, CommandH
 from pubqueue.faces.xmpp.commands.operation_forms import FORM_TYPE
 from pubqueue.faces.xmpp.commands.steps import AGE
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
-from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.replies import Described, NodeEntry, NodePage, Power, Powers

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from pubqueue.faces.xmpp.commands.forms.schedules import COMMANDS
 from pubqueue.faces.xmpp.commands.steps import Form
-from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.model.entities import seconds
 from pubqueue.model.schedules import Definition, Missed, SchedulePage, Source
 from pubqueue.operations.model import Given

@@ -9,8 +9,8 @@ from harness.patience import TIMEOUT
 from harness.servers.stage import SERVICE, staged
 
 from pubqueue.engine import reaper
+from pubqueue.faces.xmpp import receiver
 from pubqueue.faces.xmpp.parse.iq import Carried, Step
-from pubqueue.faces.xmpp.qos import receiver
 from pubqueue.faces.xmpp.settings import QosTerms, XmppTerms
 from pubqueue.model.entities import Jid, Millis, NodeName, Principal
 from pubqueue.model.records import MAX_REASON_LENGTH

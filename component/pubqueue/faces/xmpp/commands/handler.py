@@ -13,8 +13,8 @@ from pubqueue.faces.xmpp.commands.steps import CommandSessions, Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.parse import reading
 from pubqueue.faces.xmpp.parse.iq import Asked
-from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
 from pubqueue.faces.xmpp.xml import forms
+from pubqueue.faces.xmpp.xml.refusals import NO_SUCH_COMMAND, StanzaError
 from pubqueue.faces.xmpp.xml.stanza import attribute, escape, quoted
 from pubqueue.operations import table
 from pubqueue.operations.model import Given, UnfitError, fit

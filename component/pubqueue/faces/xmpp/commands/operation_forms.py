@@ -14,8 +14,8 @@ from pubqueue.faces.xmpp.commands.steps import (
     Result,
     of,
 )
-from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.xml.payload import from_text
+from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.faces.xmpp.xml.stanza import ROOM, escape, jid_of, quoted
 from pubqueue.model.entities import NodeName
 from pubqueue.operations.model import (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.faces.xmpp.xml.refusals import StanzaError
     from pubqueue.model.entities import Jid, Principal
     from pubqueue.model.replies import Power
     from pubqueue.operations.model import Operation

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
 from pubqueue.faces.xmpp.xml import forms, stanza
+from pubqueue.faces.xmpp.xml.refusals import NODEID_REQUIRED, StanzaError, bad_request
 from pubqueue.model.entities import ItemId, Millis, NodeName, seconds
 from pubqueue.model.records import MAX_ID_LENGTH
 from pubqueue.rules.validity import NO_SPAN

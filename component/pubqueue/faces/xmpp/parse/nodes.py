@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.fields import options, wanted
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
-from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
 from pubqueue.faces.xmpp.xml import forms
+from pubqueue.faces.xmpp.xml.fields import options, wanted
 from pubqueue.faces.xmpp.xml.forms import page_beside
+from pubqueue.faces.xmpp.xml.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
 from pubqueue.model.entities import Affiliation, Jid, NodeName
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import BadValueError, read_boolean

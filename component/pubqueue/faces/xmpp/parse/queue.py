@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from pubqueue.faces.xmpp import fields
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, jid_of, node_of, span_of
-from pubqueue.faces.xmpp.refusals import INVALID_PAYLOAD, ITEM_REQUIRED, StanzaError, bad_request
-from pubqueue.faces.xmpp.xml import payload
+from pubqueue.faces.xmpp.xml import fields, payload
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
+from pubqueue.faces.xmpp.xml.refusals import (
+    INVALID_PAYLOAD,
+    ITEM_REQUIRED,
+    StanzaError,
+    bad_request,
+)
 from pubqueue.model.entities import NO_TIME, Draft, Headers, ItemId, Millis, NodeName, account_of
 from pubqueue.model.transactions import Mark, OnTaken, Totals, key_of
 from pubqueue.rules.commit import CommitVersion, Part

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, node_of
-from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.render import disco
 from pubqueue.faces.xmpp.xml.forms import page_among, page_beside
+from pubqueue.faces.xmpp.xml.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.stanza import PAYLOADS
 from pubqueue.model.entities import NodeName, State
 from pubqueue.rules.discovery import (

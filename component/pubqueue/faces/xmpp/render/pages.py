@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.fields import shown as fields_of
+from pubqueue.faces.xmpp.xml.fields import shown as fields_of
 from pubqueue.faces.xmpp.xml.payload import render
 from pubqueue.faces.xmpp.xml.stanza import attribute, fitting, quoted, stamp
 from pubqueue.model.transactions import name_of_transaction

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lxml import etree
 from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.fields import (
+from pubqueue.faces.xmpp.xml.fields import (
     DELIVER_FIELD,
     EXPIRE_FIELD,
     FIELDS,
@@ -22,8 +22,8 @@ from pubqueue.faces.xmpp.fields import (
     shown,
     values_of,
 )
-from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.payload import tree
+from pubqueue.faces.xmpp.xml.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.stanza import attribute, escape, fitting, stamp
 from pubqueue.model.entities import Level
 from pubqueue.model.replies import Page

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from lxml import etree
 
-from pubqueue.engine.facts.context import Payloads
-from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.engine.context import Payloads
+from pubqueue.faces.xmpp.xml.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.stanza import escape, quoted
 from pubqueue.model.entities import digest
 from pubqueue_xeps.wire import ns

@@ -41,7 +41,7 @@ from pubqueue.rules.read import ReadItems
 if TYPE_CHECKING:
     from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Shown
-    from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.faces.xmpp.xml.refusals import StanzaError
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import ItemEntry, ItemPage, Peeked
     from pubqueue.operations.model import Given

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.commands.operation_forms import ask_powers, choosing, doing
 from pubqueue.faces.xmpp.commands.steps import CommandStep, Field, Form, Result, of
-from pubqueue.faces.xmpp.fields import FIELDS, VALUES, shown_new, wanted
+from pubqueue.faces.xmpp.xml.fields import FIELDS, VALUES, shown_new, wanted
 from pubqueue.model.entities import NodeName
 from pubqueue.operations.nodes import CONFIGURE, CREATE, DELETE
 from pubqueue.operations.nodes import SETTINGS as SETTINGS_OF
@@ -15,7 +15,7 @@ from pubqueue.rules.nodes import Create
 
 if TYPE_CHECKING:
     from pubqueue.engine.table import Request
-    from pubqueue.faces.xmpp.fields import Field as NodeField
+    from pubqueue.faces.xmpp.xml.fields import Field as NodeField
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Created, Powers
     from pubqueue.operations.model import Given

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Request], Awaitable[Reply]]
 
+
 log = structlog.get_logger(__name__)
 
 AT_ONCE: Final = 50

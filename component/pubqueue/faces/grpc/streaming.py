@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from pubqueue.faces.grpc import subscriptions, topics
 from pubqueue.faces.grpc.calls import DISMISSED, Credit
+from pubqueue.faces.grpc.fields import USUAL_DEADLINE, is_ordered, received
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
 from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, Verdict
-from pubqueue.faces.grpc.v1.fields import USUAL_DEADLINE, is_ordered, received
 from pubqueue.faces.grpc.wire import v1
 from pubqueue.model.decision import Taken
 from pubqueue.model.entities import seconds

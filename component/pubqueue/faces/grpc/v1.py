@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from google.protobuf.empty_pb2 import Empty
 
-from pubqueue.faces.grpc import subscriptions, topics
-from pubqueue.faces.grpc.calls import refused
+from pubqueue.faces.grpc import fields, iam, streaming, subscriptions, topics
+from pubqueue.faces.grpc.calls import Service, refused
+from pubqueue.faces.grpc.fields import read, received
 from pubqueue.faces.grpc.statuses import invalid, unimplemented
-from pubqueue.faces.grpc.v1 import fields, streaming
-from pubqueue.faces.grpc.v1.fields import read, received
-from pubqueue.faces.grpc.v1.streaming import streaming_pull
+from pubqueue.faces.grpc.streaming import streaming_pull
 from pubqueue.faces.grpc.wire import ResourceKind, is_project, name_of, service, v1
 from pubqueue.model.entities import Millis
 
@@ -280,3 +279,14 @@ SCHEMAS: Final[Mapping[str, Unary]] = {
     for method in service("google.pubsub.v1.SchemaService").methods
 }
 """The rpcs of the service."""
+
+
+# The binding `google.pubsub.v1`: Publisher and Subscriber, and `google.iam.v1` for their rights.
+
+SERVICES = (
+    Service("google.pubsub.v1.Publisher", PUBLISHER),
+    Service("google.pubsub.v1.Subscriber", SUBSCRIBER, STREAMS, waits=WAITS),
+    Service("google.pubsub.v1.SchemaService", SCHEMAS),
+    Service("google.iam.v1.IAMPolicy", iam.RPCS),
+)
+"""The services, each with a row for every rpc."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pubqueue.faces.xmpp.fields import sentence
+from pubqueue.faces.xmpp.xml.fields import sentence
 from pubqueue.faces.xmpp.xml.stanza import attribute, escape
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue_xeps.wire import ns

@@ -17,10 +17,10 @@ from pubqueue.faces.flow import notified_node
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.parse import nodes, queue
 from pubqueue.faces.xmpp.parse.iq import Carried, Iq, Step, read
-from pubqueue.faces.xmpp.refusals import StanzaError, behind, excessive, words
 from pubqueue.faces.xmpp.settings import QOS_DEFAULTS, QosTerms
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import SingleMessage
+from pubqueue.faces.xmpp.xml.refusals import StanzaError, behind, excessive, words
 from pubqueue.faces.xmpp.xml.stanza import Stanza, attribute, escape, new_id, quoted, stamp
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import account_of, digest
@@ -50,13 +50,12 @@ if TYPE_CHECKING:
     from pubqueue.rules.subscribers import Answer
 
     Asked = Publish | StagePublish | Answer | Bounce
+    AnyIq = Stanza | SingleMessage
+    """As it was read; one that was read by the short way is also what it carries."""
 
 
 # The service as receiver: acknowledged messages have their effect before they are answered, assured ones are kept first.
 
-if TYPE_CHECKING:
-    AnyIq = Stanza | SingleMessage
-    """As it was read; one that was read by the short way is also what it carries."""
 
 NOT_TAKEN: Final = frozenset(
     {Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT, Refusal.STILL_NOTIFYING}

@@ -34,14 +34,15 @@ if TYPE_CHECKING:
     from pubqueue.rules.nodeconfig import Value
 
 
-# The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
-#
-# A field that is set and has no row here is refused by its name: no field is accepted and ignored.
-
 if TYPE_CHECKING:
     Settings = dict[str, Value]
     Read = Callable[[v1.Subscription, NodeConfig | None], Settings]
     """Returns the settings of a field; the second argument are the settings before, None for a new subscription."""
+
+# The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
+#
+# A field that is set and has no row here is refused by its name: no field is accepted and ignored.
+
 
 USUAL_DEADLINE: Final = 10
 """The default of an ack deadline in seconds, and its minimum."""

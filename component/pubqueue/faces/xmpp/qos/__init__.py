@@ -1,1 +1,0 @@
-"""Quality of Service (urn:xmpp:qos): messages inside IQs to the service."""
