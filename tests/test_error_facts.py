@@ -13,7 +13,6 @@ from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.ports import StaleError, StoreError
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model import changes as c
-from pubqueue.model import changes as s
 
 START = "jid = 'q'\nsecret = 'a'\n"
 
@@ -81,7 +80,7 @@ def test_of_a_variable_that_does_not_fit_the_error_has_variable_and_key(tmp_path
     ("change", "kind", "key"),
     [
         (c.DeleteNode(JOBS), "node", JOBS),
-        (s.EndSubscriptions(JOBS, (ANN,)), "node", JOBS),
+        (c.EndSubscriptions(JOBS, (ANN,)), "node", JOBS),
     ],
 )
 def test_a_stale_row_is_reported_by_kind_and_key(change, kind, key):

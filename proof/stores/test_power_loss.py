@@ -24,8 +24,7 @@ from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Winners
 from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.model import after as afterwards
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.decision import DoneTogether
 from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, State, digest
 from pubqueue.model.records import PublishKey
@@ -93,10 +92,10 @@ class Load:
 
     async def begin(self, store):
         """Make a queue with its workers."""
-        node = c.CreateNode(queue(name=JOBS, subscriptions=0, event_log=True))
-        people = c.SetAffiliation(JOBS, Jid("etl@x"), Affiliation.PUBLISHER)
+        node = changes.CreateNode(queue(name=JOBS, subscriptions=0, event_log=True))
+        people = changes.SetAffiliation(JOBS, Jid("etl@x"), Affiliation.PUBLISHER)
         await self.batch(store, lambda tx: do(tx, node, people))
-        come = [s.AddSubscription(window(jid, 4)) for jid in WORKERS]
+        come = [changes.AddSubscription(window(jid, 4)) for jid in WORKERS]
         await self.batch(store, lambda tx: do(tx, *come))
 
     async def work(self, store, batches):
@@ -135,22 +134,22 @@ class Load:
             if self._held:
                 item = self._held.pop(self._random.randrange(len(self._held)))
                 if self._random.random() < 0.7:
-                    yield c.RemoveItem(item, after(60), digest(b"<job/>"))
+                    yield changes.RemoveItem(item, after(60), digest(b"<job/>"))
                 else:
                     yield release(item)
 
     def _lock(self, tx):
         for item, _ in tx.ready({JOBS: self._random.randrange(4)}, NOW, ENOUGH).rows:
-            change = c.Lock(item, WORKERS[0], tx.number("token", 1), after(300), NOW)
+            change = changes.Lock(item, WORKERS[0], tx.number("token", 1), after(300), NOW)
             do(tx, change)
             self._held.append(afterwards.after(change))
             self.done["Lock"] += 1
 
     def _odds(self, number):
         if number % 5 == 4:
-            yield c.ConfigureNode(JOBS, replace(CONFIG, lock_timeout=number))
+            yield changes.ConfigureNode(JOBS, replace(CONFIG, lock_timeout=number))
         if number == 6 and not self.done["EndSubscription"]:
-            yield s.EndSubscription(JOBS, WORKERS[1])
+            yield changes.EndSubscription(JOBS, WORKERS[1])
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 
 from pubqueue.engine import batch as batch_module
 from pubqueue.engine import broker, operator_log
-from pubqueue.engine import broker as broker_module
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.model.decision import Published, Refusal, Refused
@@ -258,7 +257,7 @@ async def test_a_fault_of_dispatching_does_not_fail_requests(stage, monkeypatch)
 
     stage.face.up()
     await stage.do(joins(ANN, 9))
-    monkeypatch.setattr(broker_module, "LATER", 0)
+    monkeypatch.setattr(broker, "LATER", 0)
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setattr(batch_module, "hand_out", broken)
         patched.setattr(stage.broker, "look_again", lambda: None)
@@ -280,7 +279,7 @@ async def test_after_a_fault_in_handing_out_it_is_tried_again(stage, monkeypatch
 
     stage.face.up()
     await stage.do(joins(ANN, 9))
-    monkeypatch.setattr(broker_module, "LATER", 0)
+    monkeypatch.setattr(broker, "LATER", 0)
     hand_out = batch_module.hand_out
     monkeypatch.setattr(batch_module, "hand_out", broken)
     monkeypatch.setattr(stage.broker, "look_around", looked.set)

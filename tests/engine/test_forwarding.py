@@ -5,7 +5,6 @@ from harness.patience import until
 from msgspec.structs import replace
 
 from pubqueue.engine import forwarding
-from pubqueue.engine import forwarding as form
 from pubqueue.engine.forwarding import Forwarding
 from pubqueue.engine.outbox import Outbox
 from pubqueue.model.changes import DropRow, PutRow
@@ -53,13 +52,13 @@ KEPT = [
 
 @pytest.mark.parametrize("notice", KEPT)
 def test_a_notice_that_is_kept_comes_out_as_it_was(notice):
-    kept = form.bundled([THERE, ALSO], notice)
-    assert form.read(form.write([kept])) == [ToEach((THERE, ALSO), notice)]
+    kept = forwarding.bundled([THERE, ALSO], notice)
+    assert forwarding.read(forwarding.write([kept])) == [ToEach((THERE, ALSO), notice)]
 
 
 def test_the_end_of_a_lock_comes_out_for_each_holder():
-    kept = form.bundled([THERE], Unlocked(THERE, NEWS, (ItemId("a"),)))
-    assert form.read(form.write([kept])) == [Unlocked(THERE, NEWS, (ItemId("a"),))]
+    kept = forwarding.bundled([THERE], Unlocked(THERE, NEWS, (ItemId("a"),)))
+    assert forwarding.read(forwarding.write([kept])) == [Unlocked(THERE, NEWS, (ItemId("a"),))]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_the_end_of_a_lock_comes_out_for_each_holder():
     ],
 )
 def test_notices_that_no_connection_face_sends_are_not_stored(notice):
-    assert form.bundled([THERE], notice) is None
+    assert forwarding.bundled([THERE], notice) is None
 
 
 class Submitted(list):
@@ -103,7 +102,7 @@ async def test_notices_for_other_processes_are_forwarded(way, submitted):
     ((request, _),) = submitted
     (bundle,) = request.bundles
     assert bundle.mark.startswith(marks_for(2))
-    assert form.read(bundle.notices) == [
+    assert forwarding.read(bundle.notices) == [
         ToEach((THERE, ALSO), NEWS_OF_A),
         ToEach((THERE,), NEWS_OF_A),
     ]

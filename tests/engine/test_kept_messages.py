@@ -11,7 +11,7 @@ from harness.stores.rows import needs_of
 from harness.stores.store_contents import out_of_step, recount
 from msgspec.structs import replace
 
-from pubqueue.engine.facts import messages as qos_facts
+from pubqueue.engine.facts import keeping as qos_facts
 from pubqueue.engine.rows import KEPT_MESSAGES, MESSAGE_TOTALS
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.faces.xmpp.xml.refusals import WORDS

@@ -19,9 +19,7 @@ from harness.batches.facts import (
 from msgspec.structs import replace
 
 from pubqueue.model import after as a
-from pubqueue.model import after as lifecycle
 from pubqueue.model import changes as c
-from pubqueue.model import changes as s
 from pubqueue.model import transactions as t
 from pubqueue.model.after import GONE, NEXT, Transition, backoff, exhausted
 from pubqueue.model.entities import (
@@ -359,19 +357,19 @@ def test_known_items_are_counted_once():
 def test_a_subscription_is_set_and_ended():
     before = window(ANN, 1, available=False)
     changes = (
-        (s.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
-        (s.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
-        (s.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
+        (c.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
+        (c.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
+        (c.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
         (
-            s.NoteUnanswered(JOBS, ANN, 4, silenced=True),
+            c.NoteUnanswered(JOBS, ANN, 4, silenced=True),
             replace(before, unanswered=4, available=False),
         ),
-        (s.EndSubscription(JOBS, ANN), None),
+        (c.EndSubscription(JOBS, ANN), None),
     )
     assert [a.subscription_after(change, before) for change, _ in changes] == [
         expected for _, expected in changes
     ]
-    assert a.subscription_after(s.AddSubscription(before), None) == before
+    assert a.subscription_after(c.AddSubscription(before), None) == before
 
 
 # The life of an item: queued -> locked -> gone, with delayed, dead and done beside (XEP-0254 2, 4).
@@ -418,8 +416,8 @@ def test_without_a_backoff_nothing_waits():
 
 
 def test_an_item_waits_only_for_a_pause_that_lasts():
-    assert lifecycle.waiting(after(0), Millis(0)) == (State.QUEUED, None)
-    assert lifecycle.waiting(after(0), seconds(2)) == (State.DELAYED, after(2))
+    assert a.waiting(after(0), Millis(0)) == (State.QUEUED, None)
+    assert a.waiting(after(0), seconds(2)) == (State.DELAYED, after(2))
 
 
 @pytest.mark.parametrize(("failed", "expected"), [(0, False), (1, False), (2, True), (9, True)])

@@ -21,7 +21,6 @@ from harness.batches.facts import (
 from msgspec.structs import replace
 
 from pubqueue.model import changes as c
-from pubqueue.model import changes as s
 from pubqueue.model import transactions as t
 from pubqueue.model.entities import Affiliation, ItemId, Jid, Level, NodeName, State, Terms
 from pubqueue.model.records import Event, EventKind, PublishedByCommit, Settled
@@ -70,21 +69,21 @@ TABLE = [
     (c.ConfigureNode(JOBS, queue().config), []),
     (c.DeleteNode(JOBS), []),
     (c.DropFormer(JOBS, None), []),
-    (s.BeginReview(JOBS), []),
-    (s.EndReview(JOBS), []),
-    (s.EndSubscriptions(JOBS, (ANN,)), []),
+    (c.BeginReview(JOBS), []),
+    (c.EndReview(JOBS), []),
+    (c.EndSubscriptions(JOBS, (ANN,)), []),
     (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
-    (s.AddSubscription(window()), []),
-    (s.AddAnother(JOBS, ANN, Terms("two")), []),
-    (s.SetWindow(JOBS, ANN, 3), []),
-    (s.SetLockTimeout(JOBS, ANN, 9), []),
-    (s.SetLevel(JOBS, ANN, Level.ASSURED), []),
-    (s.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
-    (s.Approve(JOBS, ANN), []),
-    (s.SetAvailable(JOBS, ANN, available=False), []),
-    (s.EndSubscription(JOBS, ANN), []),
-    (s.NoteUnanswered(JOBS, ANN, 1), []),
+    (c.AddSubscription(window()), []),
+    (c.AddAnother(JOBS, ANN, Terms("two")), []),
+    (c.SetWindow(JOBS, ANN, 3), []),
+    (c.SetLockTimeout(JOBS, ANN, 9), []),
+    (c.SetLevel(JOBS, ANN, Level.ASSURED), []),
+    (c.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
+    (c.Approve(JOBS, ANN), []),
+    (c.SetAvailable(JOBS, ANN, available=False), []),
+    (c.EndSubscription(JOBS, ANN), []),
+    (c.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
     (c.NoteActivity(ANN), []),
     (c.ForgetResource(ANN), []),
@@ -114,7 +113,7 @@ TABLE = [
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
     (c.TakeTurn(replace(FREE, group="g"), 9), []),
     (c.CallGroups(JOBS, ("g",)), []),
-    (s.Recount(JOBS, ANN), []),
+    (c.Recount(JOBS, ANN), []),
     (c.OpenWindow(JOBS, 1, who(ANN), 1, 0), []),
     (c.SpendRate(JOBS, 9), []),
     (c.Forget(NOW, 9), []),

@@ -28,8 +28,7 @@ from stores.steps import (
 from pubqueue.engine.listings import ItemIds, Nodes
 from pubqueue.engine.ports import StaleError, StoreError, UnfitError
 from pubqueue.engine.rows import AffiliationRow, Finished, Write, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import Affiliation, Jid, State
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
@@ -126,7 +125,9 @@ class OfBatches:
     )
     async def test_an_item_that_is_otherwise_is_neither_changed_nor_removed(self, store, believed):
         await make(
-            store, s.AddSubscription(window(ANN, 3)), c.CreateNode(replace(EMPTY, name=DEAD))
+            store,
+            changes.AddSubscription(window(ANN, 3)),
+            changes.CreateNode(replace(EMPTY, name=DEAD)),
         )
         await make(store, add("free"), add("held"))
         held = await lock(store, "held")
@@ -136,7 +137,9 @@ class OfBatches:
         await self.is_stale(store, items=[Write(row, replace(row, failed=7))])
 
     async def test_an_item_does_not_come_where_it_cannot(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"), add("a", node=DEAD))
+        await make(
+            store, changes.CreateNode(replace(EMPTY, name=DEAD)), add("a"), add("a", node=DEAD)
+        )
         (a,) = await items(store, "a")
         for row in (a, replace(a, id="b"), replace(a, seq=99), replace(a, seq=99, node="none")):
             await self.is_stale(store, items=[Write(None, row)], payloads={row.seq: b"<job/>"})
@@ -144,31 +147,47 @@ class OfBatches:
             await self.is_stale(store, items=[Write(a, replace(a, node=node))])
 
     async def test_one_stale_lock_of_many_makes_none(self, store):
-        await make(store, s.AddSubscription(window(ANN, 3)), *map(add, "abc"))
+        await make(store, changes.AddSubscription(window(ANN, 3)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
         await lock(store, "b", BOB)
         before = await store.batch(everything)
         with pytest.raises(StaleError):
-            await make(store, *(c.Lock(item, ANN, 9, after(9), NOW) for item in known))
+            await make(store, *(changes.Lock(item, ANN, 9, after(9), NOW) for item in known))
         assert await store.batch(everything) == before
 
     @pytest.mark.parametrize("fault", [BrokenError, asyncio.CancelledError, StoreError])
     async def test_a_batch_that_raises_leaves_nothing(self, store, fault):
         await furnish(store)
-        await make(store, s.AddSubscription(window(BOB)), *map(add, ("a", "gone", "held", "late")))
+        await make(
+            store, changes.AddSubscription(window(BOB)), *map(add, ("a", "gone", "held", "late"))
+        )
         await make(store, release(await lock(store, "a", BOB)))
-        await make(store, c.NoteResource(ANN))
+        await make(store, changes.NoteResource(ANN))
         held = await lock(store, "held", token=8)
         a, gone, late = await items(store, "a", "gone", "late")
         before = await store.batch(everything)
         ready, due = await store.batch(look)
 
         def job(tx):
-            do(tx, add("i1"), s.AddSubscription(window(EVE)), c.RemoveItem(gone, NOW))
-            do(tx, release(held), c.Lock(a, BOB, 9, after(9), NOW), c.Postpone(late, after(3)))
-            do(tx, s.EndSubscription(JOBS, BOB), c.NoteResource(EVE), c.ForgetResource(ANN))
-            do(tx, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.NONE), c.PurgeNode(JOBS))
-            do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), c.DeleteNode(JOBS))
+            do(tx, add("i1"), changes.AddSubscription(window(EVE)), changes.RemoveItem(gone, NOW))
+            do(
+                tx,
+                release(held),
+                changes.Lock(a, BOB, 9, after(9), NOW),
+                changes.Postpone(late, after(3)),
+            )
+            do(
+                tx,
+                changes.EndSubscription(JOBS, BOB),
+                changes.NoteResource(EVE),
+                changes.ForgetResource(ANN),
+            )
+            do(
+                tx,
+                changes.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.NONE),
+                changes.PurgeNode(JOBS),
+            )
+            do(tx, changes.CreateNode(replace(EMPTY, name=DEAD)), changes.DeleteNode(JOBS))
             tx.number("token", 5)
             raise fault
 
@@ -181,7 +200,7 @@ class OfBatches:
         "failing",
         [
             lambda tx: tx.write(Writes(NOW, nodes=[Write(ABSENT["nodes"], None)])),
-            lambda tx: do(tx, add("b"), c.RemoveItem(waiting(99), NOW)),
+            lambda tx: do(tx, add("b"), changes.RemoveItem(waiting(99), NOW)),
             lambda tx: tx.page("no listing"),
             lambda tx: tx.load("no needs"),
             lambda tx: tx.number(None, "no count"),
@@ -306,7 +325,7 @@ class OfBatches:
         assert await ids(store) == ["i1"]
 
     async def test_a_store_that_was_closed_opens_again_with_all_that_was_there(self, store):
-        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await make(store, changes.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
         await lock(store, "i1")
         before = await store.batch(everything)
         await store.close()
@@ -357,7 +376,7 @@ class OfSharing:
     """Part of the contract of stores that several processes may use at once."""
 
     async def test_what_was_confirmed_is_there_after_opening_again(self, store, make_store):
-        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await make(store, changes.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
         await lock(store, "i1")
         before = await store.batch(everything)
         given = await store.batch(lambda tx: tx.number("token", 5))
@@ -391,7 +410,7 @@ class OfSharing:
         await lock(other, "i1", BOB)
         await other.close()
         with pytest.raises(StaleError):
-            await make(store, c.Lock(item, ANN, 9, after(9), NOW))
+            await make(store, changes.Lock(item, ANN, 9, after(9), NOW))
         assert [one.holder for one in await items(store, "i1")] == [BOB]
 
     async def test_numbers_are_given_once_to_all(self, store, make_store):

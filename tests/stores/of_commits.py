@@ -46,8 +46,7 @@ from pubqueue.engine.listings import (
 )
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import VERSIONS, Rows, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import ItemId, Millis, State, digest
 from pubqueue.model.records import Event, EventKind
 from pubqueue.model.transactions import App, Commit, CommittedNode, Record, SetAside, TakenId
@@ -73,7 +72,7 @@ class OfCommits:
         assert record == expected
 
     async def test_winners_take_their_places_by_part_and_arrival(self, store):
-        await make(store, c.CreateNode(queue(name=MORE, subscriptions=0)), add("first"))
+        await make(store, changes.CreateNode(queue(name=MORE, subscriptions=0)), add("first"))
         await make(
             store,
             stage(row("b1", headers=(("a", "1"),)), part=1, attempt=7),
@@ -128,14 +127,14 @@ class OfCommits:
 
     async def test_winners_meet_what_is_there_in_classes(self, store):
         await make(store, *(add(name) for name in ("same", "like", "other", "locked", "bad")))
-        await make(store, s.AddSubscription(window(ANN, 3)))
+        await make(store, changes.AddSubscription(window(ANN, 3)))
         await lock(store, "locked")
         await make(store, release(await lock(store, "other", token=8)))
         await make(store, add("done"))
         (item,) = await items(store, "done")
-        await make(store, c.RemoveItem(item, after(60), digest(b"<job/>")))
+        await make(store, changes.RemoveItem(item, after(60), digest(b"<job/>")))
         (bad,) = await items(store, "bad")
-        await make(store, c.Postpone(bad, after(5)))
+        await make(store, changes.Postpone(bad, after(5)))
         (other,) = await items(store, "other")
         rows = [row("same"), row("like", b"<JOB/>"), row("other", b"<x/>", headers=(("h", "1"),))]
         await make(store, stage(*rows, row("locked"), row("done"), row("new")))
@@ -173,7 +172,10 @@ class OfCommits:
     async def test_winners_meet_items_in_every_state(self, store, state):
         await make(store, add("a"))
         (a,) = await items(store, "a")
-        end = {State.DELAYED: c.Postpone(a, after(5)), State.DEAD: c.GiveUp(a, NOW, "x", 1)}
+        end = {
+            State.DELAYED: changes.Postpone(a, after(5)),
+            State.DEAD: changes.GiveUp(a, NOW, "x", 1),
+        }
         await make(store, end[state], stage(row("a", b"<x/>")))
 
         def compare(tx):
@@ -186,7 +188,7 @@ class OfCommits:
     async def test_what_is_put_aside_gets_the_payload_of_a_winner_where_it_is(self, store):
         await make(store, add("a"))
         (a,) = await items(store, "a")
-        await make(store, c.Postpone(a, after(5)), stage(row("a", b"<x/>")))
+        await make(store, changes.Postpone(a, after(5)), stage(row("a", b"<x/>")))
 
         def compare(tx):
             judge(tx, *((one, False) for one in tx.page(Conflicts(JOBS, None), None, 9)))
@@ -199,13 +201,13 @@ class OfCommits:
         """They change nothing, or take places in another node, under other ids."""
         await make(
             store,
-            c.CreateNode(queue(name=MORE, subscriptions=0)),
-            s.AddSubscription(window(ANN, 1)),
+            changes.CreateNode(queue(name=MORE, subscriptions=0)),
+            changes.AddSubscription(window(ANN, 1)),
         )
         await make(store, add("locked"), add("dead"), add("same"))
         await lock(store, "locked")
         (dead,) = await items(store, "dead")
-        await make(store, c.GiveUp(dead, NOW, "x", 1))
+        await make(store, changes.GiveUp(dead, NOW, "x", 1))
         rows = [row(name, b"<x/>") for name in ("locked", "new", "dead")]
         await make(store, stage(row("own"), node=MORE), stage(*rows, row("same"), part=1))
 
@@ -255,7 +257,9 @@ class OfCommits:
     async def test_finished_work_is_met_only_where_it_absorbs(self, store):
         await make(store, add("done"))
         (item,) = await items(store, "done")
-        await make(store, c.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done")))
+        await make(
+            store, changes.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done"))
+        )
 
         def conflicts(tx, moment):
             choose(tx, (0, 0))
@@ -273,7 +277,9 @@ class OfCommits:
         await make(store, add("done"))
         (item,) = await items(store, "done")
         await make(
-            store, c.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done", b"<x/>"))
+            store,
+            changes.RemoveItem(item, after(60), digest(b"<job/>")),
+            stage(row("done", b"<x/>")),
         )
 
         def compare(tx):
@@ -385,9 +391,9 @@ class OfCommits:
     async def test_the_bytes_that_winners_bring_are_known_before_they_take_their_places(
         self, store
     ):
-        await make(store, c.CreateNode(queue(name=MORE, subscriptions=0)))
+        await make(store, changes.CreateNode(queue(name=MORE, subscriptions=0)))
         await make(store, add("same", payload=b"<one/>"), add("other", payload=b"<long/>"))
-        await make(store, add("held", payload=b"<mine/>"), s.AddSubscription(window(ANN, 3)))
+        await make(store, add("held", payload=b"<mine/>"), changes.AddSubscription(window(ANN, 3)))
         await lock(store, "held")
         payloads_staged = {"new": b"<new/>", "same": b"<one/>", "other": b"<o/>", "held": b"<h/>"}
         await make(store, stage(*(row(n, payload=p) for n, p in payloads_staged.items())))

@@ -10,12 +10,9 @@ from harness.stores.store_contents import contents
 from stores.staging_steps import row, stage
 from stores.steps import DEAD, EMPTY, ENOUGH, add, items, listed, load, lock, make, sweep
 
-from pubqueue.engine import listings as it
-from pubqueue.engine import listings as li
-from pubqueue.engine import listings as ve
+from pubqueue.engine import listings
 from pubqueue.engine.rows import Rows
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import ItemId, Jid, State
 
 if TYPE_CHECKING:
@@ -23,8 +20,8 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import NodeName
 
 WAYS: Final = {
-    "purged": (c.PurgeNode(JOBS),),
-    "made again": (c.DeleteNode(JOBS), c.CreateNode(EMPTY)),
+    "purged": (changes.PurgeNode(JOBS),),
+    "made again": (changes.DeleteNode(JOBS), changes.CreateNode(EMPTY)),
 }
 NAMES: Final = "queued", "held", "dead", "later", "aside"
 ALL: Final = 1 << 40
@@ -32,7 +29,7 @@ ALL: Final = 1 << 40
 
 async def prepare(store: Store) -> dict[str, object]:
     """Have another node beside it and winners under all the names, and return what is seen of a node without items."""
-    await make(store, c.CreateNode(queue(name=DEAD, subscriptions=0)))
+    await make(store, changes.CreateNode(queue(name=DEAD, subscriptions=0)))
     await make(store, stage(*(row(name, b"<other/>") for name in NAMES)))
     return await seen(store)
 
@@ -40,7 +37,7 @@ async def prepare(store: Store) -> dict[str, object]:
 async def fill(store: Store) -> None:
     """Have an item of each state, with a subscriber who has room."""
     for holder in (ANN, BOB):
-        await make(store, s.AddSubscription(window(holder, 9)))
+        await make(store, changes.AddSubscription(window(holder, 9)))
     await make(
         store,
         *(add(name) for name in ("queued", "held", "dead", "aside")),
@@ -48,7 +45,7 @@ async def fill(store: Store) -> None:
     )
     await lock(store, "held", deadline=after(3))
     dead, aside = await items(store, "dead", "aside")
-    await make(store, c.GiveUp(dead, NOW, "x", 1), c.Postpone(aside, after(1)))
+    await make(store, changes.GiveUp(dead, NOW, "x", 1), changes.Postpone(aside, after(1)))
 
 
 async def seen(store: Store, node: NodeName = JOBS) -> dict[str, object]:
@@ -56,26 +53,30 @@ async def seen(store: Store, node: NodeName = JOBS) -> dict[str, object]:
     rows = await store.batch(lambda tx: contents(tx, node))
     numbers = [item.seq for item, _ in rows]
     pages = {
-        "ids": [ItemId(name) for name in await listed(store, it.ItemIds(node))],
-        "oldest": _pairs(await listed(store, it.Items(node))),
-        "newest": _pairs(await listed(store, it.Items(node, newest=True))),
-        "held": _pairs(await listed(store, it.Items(node, holders=(ANN, BOB)))),
-        "held last": _pairs(await listed(store, it.Items(node, holders=(ANN, BOB), newest=True))),
-        "numbered": _pairs(await listed(store, it.Items(node, numbers=tuple(numbers)))),
-        "dead": _names(await listed(store, it.DeadItems(node))),
-        "locks": _names(await listed(store, it.Locks())),
-        "locks from last": _names(await listed(store, it.LocksFromLast())),
-        "strides": [numbers.index(n) for n in await listed(store, it.Stride(node), None, 2)],
+        "ids": [ItemId(name) for name in await listed(store, listings.ItemIds(node))],
+        "oldest": _pairs(await listed(store, listings.Items(node))),
+        "newest": _pairs(await listed(store, listings.Items(node, newest=True))),
+        "held": _pairs(await listed(store, listings.Items(node, holders=(ANN, BOB)))),
+        "held last": _pairs(
+            await listed(store, listings.Items(node, holders=(ANN, BOB), newest=True))
+        ),
+        "numbered": _pairs(await listed(store, listings.Items(node, numbers=tuple(numbers)))),
+        "dead": _names(await listed(store, listings.DeadItems(node))),
+        "locks": _names(await listed(store, listings.Locks())),
+        "locks from last": _names(await listed(store, listings.LocksFromLast())),
+        "strides": [numbers.index(n) for n in await listed(store, listings.Stride(node), None, 2)],
     }
     for state in (None, *State):
-        entries = await listed(store, it.ItemEntries(node, ALL, state, payloads=True, room=ENOUGH))
+        entries = await listed(
+            store, listings.ItemEntries(node, ALL, state, payloads=True, room=ENOUGH)
+        )
         pages[f"shown {state}"] = _names([entry.item for entry in entries])
     return pages | await _found(store, node, numbers)
 
 
 async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, object]:
-    newest = (await listed(store, it.NewestItem(node, dead=False)))[0]
-    (entry,) = await listed(store, li.NodeEntries((node,)))
+    newest = (await listed(store, listings.NewestItem(node, dead=False)))[0]
+    (entry,) = await listed(store, listings.NodeEntries((node,)))
     ready = await store.batch(lambda tx: tx.ready({node: 9}, NOW, ENOUGH).rows)
     both = await store.batch(lambda tx: tx.ready({node: 9, DEAD: 9}, NOW, ENOUGH).rows)
     due = await store.batch(lambda tx: tx.due(after(99), 99))
@@ -83,10 +84,10 @@ async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, 
     held = await load(store, held={ANN, BOB})
     return {
         "newest number": numbers.index(newest) if newest else None,
-        "a death": (await listed(store, it.NewestItem(node, dead=True)))[0] > 0,
+        "a death": (await listed(store, listings.NewestItem(node, dead=True)))[0] > 0,
         "tallies": (entry.queued, entry.locked, entry.delayed, entry.dead, entry.node.items),
         "oldest moment": entry.oldest,
-        "ready nodes": [it.node for it in await listed(store, li.ReadyNodes()) if it.node],
+        "ready nodes": [it.node for it in await listed(store, listings.ReadyNodes()) if it.node],
         "ready": sorted(_pairs(ready)),
         "ready of many": sorted(_pairs(both)),
         "due": [sorted(_names(rows)) for rows in (due.locks, due.lives, due.delayed)],
@@ -98,11 +99,11 @@ async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, 
 
 async def _met(store: Store, node: NodeName) -> set[object]:
     """Return what the winners of a commit would meet under all these ids, without committing."""
-    winners = ve.Winners("app", 1, ((0, 0),))
+    winners = listings.Winners("app", 1, ((0, 0),))
 
     def look(tx):
         tx.page(winners, None, 99)
-        return {conflict.there for conflict in tx.page(ve.Conflicts(node, None), None, 99)}
+        return {conflict.there for conflict in tx.page(listings.Conflicts(node, None), None, 99)}
 
     return await store.batch(look)
 
@@ -135,7 +136,7 @@ class OfContents:
         await prepare(store)
         await fill(store)
         expected = await seen(store)
-        await make(store, *(s.EndSubscription(JOBS, Jid(jid)) for jid in (ANN, BOB)))
+        await make(store, *(changes.EndSubscription(JOBS, Jid(jid)) for jid in (ANN, BOB)))
         await make(store, *WAYS[way])
         await fill(store)
         assert await seen(store) == expected

@@ -27,18 +27,17 @@ from pubqueue.engine.listings import (
 )
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import Rows, Write
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import Affiliation, Jid, SubscriptionState
 
 STANDS = SubscriptionState.SUBSCRIBED
 HERE, FORMER = Subscribers(JOBS), FormerSubscribers(JOBS)
-DELETED = c.DeleteNode(JOBS, announce=True)
+DELETED = changes.DeleteNode(JOBS, announce=True)
 
 
 async def fill(store, *jids, again=""):
     for jid in jids:
-        await make(store, s.AddSubscription(window(jid, subid=f"{jid}{again}")))
+        await make(store, changes.AddSubscription(window(jid, subid=f"{jid}{again}")))
 
 
 async def unnotified(store):
@@ -54,7 +53,7 @@ class OfCrowds:
         assert await listed(store, HERE, ANN, 1) == [BOB]
         assert await listed(store, HERE, Jid("b")) == [BOB, EVE]
         assert await listed(store, HERE, EVE) == []
-        await make(store, s.EndSubscription(JOBS, BOB))
+        await make(store, changes.EndSubscription(JOBS, BOB))
         assert await listed(store, HERE) == [ANN, EVE]
         assert await listed(store, Subscribers("nowhere")) == []
 
@@ -64,22 +63,22 @@ class OfCrowds:
         assert await unnotified(store) == [JOBS]
         assert await listed(store, FORMER) == [ANN, BOB, EVE]
         assert await listed(store, FORMER, ANN, 1) == [BOB]
-        await make(store, c.DropFormer(JOBS, BOB))
+        await make(store, changes.DropFormer(JOBS, BOB))
         assert await listed(store, FORMER) == [EVE]
-        await make(store, c.DropFormer(JOBS, None))
+        await make(store, changes.DropFormer(JOBS, None))
         assert await unnotified(store) == await listed(store, FORMER) == []
-        await make(store, c.DropFormer(JOBS, EVE), c.DropFormer(JOBS, None))
+        await make(store, changes.DropFormer(JOBS, EVE), changes.DropFormer(JOBS, None))
 
     async def test_of_a_node_without_subscribers_to_notify_none_is_known(self, store):
         await fill(store, ANN)
-        await make(store, c.DeleteNode(JOBS))
+        await make(store, changes.DeleteNode(JOBS))
         assert await unnotified(store) == await listed(store, FORMER) == []
 
     @pytest.mark.parametrize("announce", [True, False])
     async def test_subscribers_of_a_deleted_node_are_in_no_other_answer(self, store, announce):
         await fill(store, ANN)
-        await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
-        await make(store, c.DeleteNode(JOBS, announce=announce))
+        await make(store, changes.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
+        await make(store, changes.DeleteNode(JOBS, announce=announce))
         keys = {
             "affiliations": {(JOBS, ANN_ACCOUNT)},
             "subscriptions": {(JOBS, ANN_ACCOUNT)},
@@ -88,26 +87,26 @@ class OfCrowds:
             "jids": {ANN},
         }
         assert await load(store, **keys) == Rows()
-        await make(store, c.CreateNode(EMPTY))
+        await make(store, changes.CreateNode(EMPTY))
         assert await load(store, **keys) == Rows()
         assert await store.batch(everything) == [EMPTY]
         assert await listed(store, HERE) == []
 
     async def test_deleted_nodes_of_one_name_are_notified_one_after_the_other(self, store):
         await fill(store, ANN, EVE)
-        await make(store, DELETED, c.CreateNode(EMPTY))
+        await make(store, DELETED, changes.CreateNode(EMPTY))
         await fill(store, ANN, BOB, again=" again")
         await make(store, DELETED)
         assert await unnotified(store) == [JOBS, JOBS]
         (first, _), second = await listed(store, UnnotifiedNodes())
         assert await listed(store, UnnotifiedNodes(), first) == [second]
         assert await listed(store, FORMER) == [ANN, EVE]
-        await make(store, c.DropFormer(JOBS, EVE), c.DropFormer(JOBS, None))
+        await make(store, changes.DropFormer(JOBS, EVE), changes.DropFormer(JOBS, None))
         assert await listed(store, FORMER) == [ANN, BOB]
 
     async def test_subscribers_come_with_what_their_accounts_are(self, store):
         await fill(store, EVE, ANN)
-        await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
+        await make(store, changes.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
         roles = [(ANN, Affiliation.MEMBER, STANDS), (EVE, Affiliation.NONE, STANDS)]
         assert await listed(store, SubscriberRoles(JOBS)) == roles
         assert await listed(store, SubscriberRoles(JOBS), ANN) == roles[1:]
@@ -117,23 +116,25 @@ class OfCrowds:
         await fill(store, ANN, BOB, EVE)
         before = await node_row(store)
         after = replace(before, subscriptions=1)
-        ended = s.EndSubscriptions(JOBS, (ANN, EVE))
+        ended = changes.EndSubscriptions(JOBS, (ANN, EVE))
         await write(store, nodes=[Write(before, after)], bulk=[ended])
         assert await listed(store, HERE) == [BOB]
         assert await load(store, jids={ANN, EVE}) == Rows()
         with pytest.raises(StaleError):
-            await write(store, bulk=[s.EndSubscriptions(JOBS, (BOB, EVE))])
+            await write(store, bulk=[changes.EndSubscriptions(JOBS, (BOB, EVE))])
         assert await listed(store, HERE) == [BOB]
 
     async def test_nodes_to_be_looked_through_are_known_until_they_have_been_or_go(self, store):
         other = replace(EMPTY, name=DEAD)
-        await make(store, c.CreateNode(other), s.BeginReview(JOBS), s.BeginReview(DEAD))
-        await make(store, s.BeginReview(JOBS))
+        await make(
+            store, changes.CreateNode(other), changes.BeginReview(JOBS), changes.BeginReview(DEAD)
+        )
+        await make(store, changes.BeginReview(JOBS))
         assert await listed(store, Reviews()) == [JOBS, DEAD]
         assert await listed(store, Reviews(), JOBS) == [DEAD]
-        await make(store, s.EndReview(JOBS), s.EndReview(JOBS))
+        await make(store, changes.EndReview(JOBS), changes.EndReview(JOBS))
         assert await listed(store, Reviews()) == [DEAD]
-        await make(store, c.DeleteNode(DEAD))
+        await make(store, changes.DeleteNode(DEAD))
         assert await listed(store, Reviews()) == []
 
     async def test_a_subscriber_that_is_still_to_be_notified_is_not_deleted(self, store):
@@ -141,7 +142,7 @@ class OfCrowds:
         await make(store, DELETED)
         await sweep(store, 1)
         assert await listed(store, FORMER) == [ANN]
-        await make(store, c.DropFormer(JOBS, None))
+        await make(store, changes.DropFormer(JOBS, None))
         await sweep(store, 1)
         assert await store.batch(lambda tx: tx.next_due()) is None
         assert await store.batch(everything) == []

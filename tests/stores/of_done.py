@@ -27,8 +27,7 @@ from stores.steps import (
 from pubqueue.engine.listings import DoneItems, Keeping, Seeks
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import HOLDINGS, Rows, Write
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import State
 from pubqueue.model.records import Holding, SeekMark
 
@@ -36,7 +35,7 @@ from pubqueue.model.records import Holding, SeekMark
 async def finish(store, *names, at=NOW):
     """Retract items as done at that moment, and return them as they are then."""
     there = [item for name in names for item in await items(store, name)]
-    await make(store, *(c.RemoveItem(item, done_at=at) for item in there))
+    await make(store, *(changes.RemoveItem(item, done_at=at) for item in there))
     kept = {item.seq: item for item in await store.batch(lambda tx: done(tx, JOBS))}
     return [kept[item.seq] for item in there]
 
@@ -46,7 +45,7 @@ class OfDone:
 
     async def test_what_is_done_is_kept_beside_its_queue(self, store):
         facts = {"headers": (("a", "\u00e4<&>\n"), ("b", "")), "priority": -2, "expires": after(9)}
-        await make(store, s.AddSubscription(window(ANN, 9)))
+        await make(store, changes.AddSubscription(window(ANN, 9)))
         await make(store, add("i1", transaction=("app", 4), **facts), add("i2"))
         before = await lock(store, "i1")
         (found,) = await finish(store, "i1", at=after(3))
@@ -66,7 +65,7 @@ class OfDone:
         await make(store, add("i1", payload=payload, headers=(("a", "b"),), group="g"))
         (kept,) = await finish(store, "i1")
         assert await load(store, payloads={kept.seq}) == Rows(payloads=[(kept.seq, payload)])
-        await make(store, c.Revive(kept, JOBS, after(9)))
+        await make(store, changes.Revive(kept, JOBS, after(9)))
         (found,) = await items(store, "i1")
         assert found == replace(kept, state=State.QUEUED, taken=None, expires=after(9))
         assert await payloads(store) == {"i1": payload}
@@ -78,16 +77,16 @@ class OfDone:
     async def test_it_is_dropped(self, store):
         await make(store, add("i1"), add("i2"))
         one, other = await finish(store, "i1", "i2")
-        await make(store, c.RemoveItem(one))
+        await make(store, changes.RemoveItem(one))
         assert await listed(store, DoneItems(JOBS)) == [other]
         assert await store.batch(recount) == []
 
     async def test_an_item_is_brought_back_only_once(self, store):
         await make(store, add("i1"))
         (kept,) = await finish(store, "i1")
-        await make(store, c.Revive(kept, JOBS))
+        await make(store, changes.Revive(kept, JOBS))
         before = await store.batch(everything)
-        for change in (c.Revive(kept, JOBS), c.RemoveItem(kept)):
+        for change in (changes.Revive(kept, JOBS), changes.RemoveItem(kept)):
             with pytest.raises(StaleError):
                 await make(store, change)
         assert await store.batch(everything) == before
@@ -138,9 +137,9 @@ class OfDone:
     async def test_it_goes_with_its_queue(self, store, way):
         await make(store, *(add(f"i{n}") for n in range(5)))
         await finish(store, *(f"i{n}" for n in range(5)))
-        gone = (c.PurgeNode(JOBS),)
+        gone = (changes.PurgeNode(JOBS),)
         if way == "deleted":
-            gone = (c.DeleteNode(JOBS), c.CreateNode(EMPTY))
+            gone = (changes.DeleteNode(JOBS), changes.CreateNode(EMPTY))
         await make(store, *gone)
         assert await node_row(store) == EMPTY
         assert await listed(store, DoneItems(JOBS)) == []
@@ -149,10 +148,12 @@ class OfDone:
 
     async def test_the_queues_with_something_done_are_listed(self, store):
         names = [f"q{n}" for n in range(4)]
-        await make(store, *(c.CreateNode(queue(name=name, subscriptions=0)) for name in names))
+        await make(
+            store, *(changes.CreateNode(queue(name=name, subscriptions=0)) for name in names)
+        )
         await make(store, *(add("i1", node=name) for name in names))
         there = [item for name in names[1:] for item in await items(store, "i1", node=name)]
-        await make(store, *(c.RemoveItem(item, done_at=NOW) for item in there))
+        await make(store, *(changes.RemoveItem(item, done_at=NOW) for item in there))
         assert await listed(store, Keeping()) == names[1:]
         assert await listed(store, Keeping(), "q1", 1) == ["q2"]
 
@@ -163,15 +164,15 @@ class OfDone:
         assert rows.of[HOLDINGS] == [Holding(EMPTY.creator, 1, 1, 8)]
 
     async def test_the_mark_of_a_seek_is_kept_until_it_is_over(self, store):
-        await make(store, c.CreateNode(queue(name=DEAD, subscriptions=0)))
+        await make(store, changes.CreateNode(queue(name=DEAD, subscriptions=0)))
         mark, other = SeekMark(JOBS, after(-9), NOW, 4), SeekMark(DEAD, NOW, NOW, 9)
-        await make(store, c.PutRow(mark), c.PutRow(other))
+        await make(store, changes.PutRow(mark), changes.PutRow(other))
         assert await load(store, seeks={JOBS, DEAD, "none"}) == rows_of(seeks=[mark, other])
         assert await listed(store, Seeks()) == [JOBS, DEAD]
         later = replace(mark, since=after(-1), at=after(1))
-        await make(store, c.PutRow(later))
+        await make(store, changes.PutRow(later))
         with pytest.raises(StaleError):
             await write(store, seeks=[Write(mark, None)])
         assert await load(store, seeks={JOBS}) == rows_of(seeks=[later])
-        await make(store, c.DropRow(SeekMark, JOBS), c.DeleteNode(DEAD))
+        await make(store, changes.DropRow(SeekMark, JOBS), changes.DeleteNode(DEAD))
         assert await listed(store, Seeks()) == []

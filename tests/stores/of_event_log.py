@@ -29,8 +29,7 @@ from pubqueue.engine.listings import (
     NodeEntries,
 )
 from pubqueue.engine.rows import Write, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import DeadLetter, ItemId, Jid, Millis, NodeName, State
 from pubqueue.model.records import Event, EventKind
 from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
@@ -75,7 +74,7 @@ class OfHistory:
         assert await ends(store) == (1, 3)
 
     async def test_events_come_by_number_and_node(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
         await record(store, BARE, replace(BARE, node=DEAD), BARE, BARE)
         assert await numbers(store, after=1, until=3) == [2, 3]
         assert await numbers(store, limit=2) == [1, 2]
@@ -109,9 +108,9 @@ class OfHistory:
 
     async def test_what_is_forgotten_is_no_more_but_the_newest_stays(self, store):
         await record(store, *[BARE] * 4)
-        await make(store, c.ForgetEvents(2))
+        await make(store, changes.ForgetEvents(2))
         assert (await numbers(store), await ends(store)) == ([3, 4], (3, 4))
-        await make(store, c.ForgetEvents(9))
+        await make(store, changes.ForgetEvents(9))
         assert (await numbers(store), await ends(store)) == ([4], (4, 4))
         await store.close()
         await store.open()
@@ -122,7 +121,7 @@ class OfHistory:
         await record(store, *[BARE] * 4)
 
         def fail(tx):
-            tx.write(Writes(NOW, bulk=[c.ForgetEvents(2)]))
+            tx.write(Writes(NOW, bulk=[changes.ForgetEvents(2)]))
             assert tx.page(LogEnds()) == [(3, 4)]
             raise BrokenError
 
@@ -142,9 +141,9 @@ class OfHistory:
 
     async def test_the_events_of_a_deleted_node_are_not_those_of_the_next_by_its_name(self, store):
         await record(store, BARE)
-        await make(store, c.DeleteNode(JOBS))
+        await make(store, changes.DeleteNode(JOBS))
         assert (await numbers(store), await ends(store)) == ([], (1, 1))
-        await make(store, c.CreateNode(EMPTY))
+        await make(store, changes.CreateNode(EMPTY))
         await record(store, FULL)
         assert await numbers(store) == await numbers(store, (JOBS,)) == [2]
 
@@ -171,7 +170,7 @@ class OfHistory:
         assert await self.page(store, payloads=False) == without
 
     async def test_items_come_by_number_state_and_room(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
         at_hand = {"state": State.DELAYED, "due": after(5)}
         await make(store, add("a"), add("b", **at_hand), add("c"), add("d", priority=5))
         seqs = [item.seq for item in await items(store, *"abcd")]
@@ -189,13 +188,13 @@ class OfHistory:
         assert await self.newest(store, NodeName("none")) == 0
 
     async def test_the_dead_come_by_their_deaths_here_or_elsewhere(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
         await make(store, add("x", node=DEAD), *map(add, "abc"))
         (x,) = await items(store, "x", node=DEAD)
         a, *_ = await items(store, *"abc")
         held = await lock(store, "b")
         for item, to, at in ((held, None, 1), (x, JOBS, 2), (a, None, 3)):
-            await make(store, c.GiveUp(item, after(at), f"why {at}", 1, to))
+            await make(store, changes.GiveUp(item, after(at), f"why {at}", 1, to))
         dead = {"state": State.DEAD}
         shown = await self.page(store, **dead, payloads=False)
         assert [one.item.id for one in shown] == ["b", "x", "a"]
@@ -213,23 +212,25 @@ class OfHistory:
         assert await self.newest(store, dead=True) == deaths[2]
         assert await self.newest(store, DEAD, dead=True) == 0
         (b,) = await items(store, "b")
-        await make(store, c.Revive(b, JOBS))
+        await make(store, changes.Revive(b, JOBS))
         (again,) = await items(store, "b")
-        await make(store, c.GiveUp(again, after(4), "again", 1))
+        await make(store, changes.GiveUp(again, after(4), "again", 1))
         assert await self.names(store, deaths[2], **dead) == "b"
         assert await self.names(store, **dead) == "xab"
 
     async def test_nodes_are_counted_by_state(self, store):
-        await make(store, s.AddSubscription(window(ANN, 3)), s.AddSubscription(window(BOB, 2)))
-        await make(store, s.SetAvailable(JOBS, BOB, available=False))
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(
+            store, changes.AddSubscription(window(ANN, 3)), changes.AddSubscription(window(BOB, 2))
+        )
+        await make(store, changes.SetAvailable(JOBS, BOB, available=False))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
         published = {"published": after(3)}
         await make(store, replace(add("a"), **published), replace(add("b"), **published))
         await make(store, replace(add("c"), **published), add("d"), add("e"))
         await make(store, add("f", state=State.DELAYED, due=after(5)))
         await lock(store, "a")
         _, b, *_ = await items(store, *"abc")
-        await make(store, c.GiveUp(b, NOW, "x", 1))
+        await make(store, changes.GiveUp(b, NOW, "x", 1))
         await make(store, release(await lock(store, "c", token=9)))
         node = await node_row(store)
         assert (node.items, node.subscriptions) == (6, 2)
@@ -241,9 +242,9 @@ class OfHistory:
         assert sorted(tallies, key=lambda one: one.node.name) == [expected, empty]
 
     async def test_what_died_and_moved_is_counted_as_what_it_is(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("a"))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)), add("a"))
         (a,) = await items(store, "a")
-        await make(store, c.GiveUp(a, NOW, "x", 1, to=DEAD))
+        await make(store, changes.GiveUp(a, NOW, "x", 1, to=DEAD))
         (tally,) = await listed(store, NodeEntries((DEAD,)))
         assert (tally.queued, tally.dead) == (1, 0)
 
@@ -255,14 +256,14 @@ class OfHistory:
             (tally,) = await listed(store, NodeEntries((JOBS,)))
             assert (tally.queued, tally.oldest) == (4 - expected, after(expected))
             (item,) = await items(store, "abcd"[expected])
-            await make(store, c.RemoveItem(item))
+            await make(store, changes.RemoveItem(item))
 
     async def test_what_is_queued_and_what_is_dead_are_counted_part_by_part(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
         await make(store, *(add(name, priority=ord(name) % 3) for name in "abcdefgh"))
         for name in "bdfh":
             (item,) = await items(store, name)
-            await make(store, c.GiveUp(item, NOW, "x", 1, to=DEAD if name == "b" else None))
+            await make(store, changes.GiveUp(item, NOW, "x", 1, to=DEAD if name == "b" else None))
         found = {
             (node, state): await counts(store, node, state)
             for node in (JOBS, DEAD)

@@ -41,7 +41,6 @@ from pubqueue.engine.rows import (
     Write,
 )
 from pubqueue.model import changes as c
-from pubqueue.model import changes as s
 from pubqueue.model.entities import NO_TIME, DeadLetter, ItemId, Jid, State, digest
 from pubqueue.model.records import Answered, KeyTotal, PingAnswer, Settled, UsedKey
 from pubqueue.model.transactions import Sweep
@@ -220,7 +219,7 @@ class OfItems:
     # --- locks ---
 
     async def test_a_lock_has_a_holder_a_deadline_and_a_token(self, store):
-        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         (before,) = await items(store, "i1")
         item = await lock(store, "i1", token=7, deadline=after(60))
         assert item == replace(
@@ -236,14 +235,14 @@ class OfItems:
         assert await load(store, held={ANN}) == Rows(items=[item])
 
     async def test_many_locks_are_made_in_one_go(self, store):
-        await make(store, s.AddSubscription(window(ANN, 9)), *map(add, "abc"))
+        await make(store, c.AddSubscription(window(ANN, 9)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
         locks = [c.Lock(item, ANN, 7 + n, after(60), NOW) for n, item in enumerate(known)]
         await make(store, *locks)
         assert [item.token for item in await items(store, "a", "b", "c")] == [7, 8, 9]
 
     async def test_a_holder_that_loses_a_lock_is_remembered_and_avoided(self, store):
-        await make(store, s.AddSubscription(window(ANN)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
         await make(store, release(item, state=State.DELAYED, due=after(5), failed=2, released=3))
         (freed,) = await items(store, "i1")
@@ -306,7 +305,7 @@ class OfItems:
         assert await ready(store) == ("i1", "")
 
     async def test_why_an_item_failed_last_is_kept_through_the_next_lock(self, store):
-        await make(store, s.AddSubscription(window(ANN)), add("i1"), add("i2"))
+        await make(store, c.AddSubscription(window(ANN)), add("i1"), add("i2"))
         one, two = [await lock(store, name, token=n) for n, name in enumerate(("i1", "i2"), 1)]
         await make(store, release(one, failed=1, reason="no seat"), release(two))
         again = await lock(store, "i1", token=9)
@@ -316,7 +315,7 @@ class OfItems:
         assert found == ["no seat", None]
 
     async def test_why_an_item_was_given_back_is_kept_though_it_has_never_failed(self, store):
-        await make(store, s.AddSubscription(window(ANN)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN)), add("i1"))
         held = await lock(store, "i1", token=1)
         await make(store, release(held, reason="no handler for {x}mail"))
         (back,) = await items(store, "i1")
@@ -328,7 +327,7 @@ class OfItems:
     # --- death and after ---
 
     async def test_a_dead_item_stays(self, store):
-        await make(store, s.AddSubscription(window(ANN)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
         await make(store, c.GiveUp(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
@@ -344,7 +343,7 @@ class OfItems:
         await make(
             store,
             c.CreateNode(replace(EMPTY, name=DEAD)),
-            s.AddSubscription(window(ANN)),
+            c.AddSubscription(window(ANN)),
             add("i1", expires=after(900), headers=(("a", "1"),)),
         )
         await make(store, release(await lock(store, "i1", BOB)))
@@ -383,7 +382,7 @@ class OfItems:
         assert await listed(store, DeadItems(JOBS)) == []
 
     async def test_what_is_removed_takes_all_with_it(self, store):
-        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
         await make(store, release(await lock(store, "i1", BOB)))
         item = await lock(store, "i1", token=8)
         await make(store, c.RemoveItem(item))
@@ -518,7 +517,7 @@ class OfItems:
 
     async def test_a_purge_takes_all_items_and_all_locks(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))
-        await make(store, s.AddSubscription(window(ANN, 3)), *map(add, "abc"))
+        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
         await make(store, release(await lock(store, "b", token=6)))
         held = await lock(store, "a", token=7)
         await make(store, c.PurgeNode(JOBS))
@@ -532,7 +531,7 @@ class OfItems:
         assert await load(store, payloads={held.seq}, receipts={held.seq}) == Rows()
 
     async def test_what_is_purged_is_no_longer_there_while_it_is_swept(self, store):
-        await make(store, s.AddSubscription(window(ANN, 3)), *map(add, "ab"))
+        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "ab"))
         await make(store, add("later", state=State.DELAYED, due=after(1)), add("old", expires=NOW))
         await lock(store, "a", token=7)
         await make(store, c.PurgeNode(JOBS), add("a", payload=b"<new/>"), add("c"))

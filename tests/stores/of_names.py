@@ -26,8 +26,7 @@ from stores.steps import (
 
 from pubqueue.engine.listings import Conflicts, FormerSubscribers, SubscriberRoles, Subscribers
 from pubqueue.engine.rows import FINISHED, Finished, Write, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import (
     MAX_ID_LENGTH,
     Affiliation,
@@ -65,26 +64,28 @@ class OfNames:
         assert (is_name(NODE), is_name(ITEM), is_name(f"{ITEM}x")) == (True, True, False)
 
     async def test_an_item_is_found_by_the_longest_names(self, store):
-        await make(store, c.CreateNode(queue(name=NODE, subscriptions=0)), add(ITEM, node=NODE))
+        await make(
+            store, changes.CreateNode(queue(name=NODE, subscriptions=0)), add(ITEM, node=NODE)
+        )
         assert await ids(store, NODE) == [ITEM]
         (item,) = await items(store, ITEM, node=NODE)
         assert (await node_row(store, NODE)).items == 1
         done = Finished(NODE, ITEM, b"digest", after(9))
         await write(store, finished=[Write(None, done)])
         assert (await load(store, finished={(NODE, ITEM)})).of[FINISHED] == [done]
-        await make(store, c.RemoveItem(item, None, b""))
+        await make(store, changes.RemoveItem(item, None, b""))
 
     async def test_the_longest_jids_are_known_as_available(self, store):
         account = account_of(ANN)
-        await make(store, *(c.NoteResource(jid) for jid in (*JIDS, ANN)))
+        await make(store, *(changes.NoteResource(jid) for jid in (*JIDS, ANN)))
         assert (await load(store, resources={account})).resources == JIDS
-        await make(store, *(c.ForgetResource(jid) for jid in JIDS[1:]))
+        await make(store, *(changes.ForgetResource(jid) for jid in JIDS[1:]))
         assert (await load(store, resources={account})).resources == [ANN]
 
     async def test_those_of_the_longest_jids_subscribe(self, store):
         people = [window(jid, subid=f"s{n}") for n, jid in enumerate(JIDS)]
-        role = c.SetAffiliation(JOBS, Jid(ACCOUNT), Affiliation.MEMBER)
-        await make(store, role, *(s.AddSubscription(one) for one in reversed(people)))
+        role = changes.SetAffiliation(JOBS, Jid(ACCOUNT), Affiliation.MEMBER)
+        await make(store, role, *(changes.AddSubscription(one) for one in reversed(people)))
         for found in (
             (await load(store, subscribers={JOBS})).subscriptions,
             (await load(store, accounts={Jid(ACCOUNT)})).subscriptions,
@@ -99,15 +100,15 @@ class OfNames:
             assert await listed(store, SubscriberRoles(JOBS), place) == roles[after_it + 1 :]
         node = await node_row(store)
         fewer = Write(node, replace(node, subscriptions=4))
-        await write(store, nodes=[fewer], bulk=[s.EndSubscriptions(JOBS, (ANN,))])
+        await write(store, nodes=[fewer], bulk=[changes.EndSubscriptions(JOBS, (ANN,))])
         assert await listed(store, Subscribers(JOBS)) == JIDS[1:]
-        await make(store, c.DeleteNode(JOBS, announce=True))
+        await make(store, changes.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS), JIDS[1]) == JIDS[2:]
-        await make(store, c.DropFormer(JOBS, JIDS[2]))
+        await make(store, changes.DropFormer(JOBS, JIDS[2]))
         assert await listed(store, FormerSubscribers(JOBS)) == JIDS[3:]
 
     async def test_those_of_the_longest_jids_hold_items_and_lose_them(self, store):
-        await make(store, s.AddSubscription(window(ANN, 2, subid="a")), add(ITEM), add("b"))
+        await make(store, changes.AddSubscription(window(ANN, 2, subid="a")), add(ITEM), add("b"))
         item = await lock(store, ITEM, ANN)
         assert (await load(store, held={ANN})).items == [item]
         assert (await load(store, held={JIDS[1]})).items == []
@@ -123,13 +124,13 @@ class OfNames:
     async def test_dead_letters_of_a_commit_have_ids_that_can_be_asked_for(self, store, node):
         """Even where the node and the id together would be longer than an ItemID."""
         queues = [queue(name=name, subscriptions=0) for name in {MORE, NODE}]
-        await make(store, *(c.CreateNode(one) for one in queues))
-        await make(store, s.AddSubscription(window(ANN, subid="a")))
+        await make(store, *(changes.CreateNode(one) for one in queues))
+        await make(store, changes.AddSubscription(window(ANN, subid="a")))
         twin = ItemId(f"{ITEM[:-1]}Z")
         for one in (ITEM, twin):
             await make(store, add(one, node=node))
         for one in await items(store, ITEM, twin, node=node):
-            await make(store, c.GiveUp(one, NOW, "x", 1))
+            await make(store, changes.GiveUp(one, NOW, "x", 1))
         await make(store, stage(row(ITEM, b"<x/>"), row(twin, b"<y/>"), node=node))
 
         def compare(tx):

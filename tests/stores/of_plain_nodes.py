@@ -27,8 +27,7 @@ from pubqueue.engine.listings import (
     Trims,
 )
 from pubqueue.engine.rows import Needs, Write, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import (
     MAX_ID_LENGTH,
     AccessModel,
@@ -50,29 +49,31 @@ class OfPlainNodes:
 
     async def test_nodes_to_be_trimmed_are_known_until_they_have_been_or_go(self, store):
         other = replace(EMPTY, name=DEAD)
-        await make(store, c.CreateNode(other), c.BeginTrim(JOBS), c.BeginTrim(DEAD))
-        await make(store, c.BeginTrim(JOBS))
+        await make(
+            store, changes.CreateNode(other), changes.BeginTrim(JOBS), changes.BeginTrim(DEAD)
+        )
+        await make(store, changes.BeginTrim(JOBS))
         assert await listed(store, Trims()) == [JOBS, DEAD]
         assert await listed(store, Trims(), JOBS) == [DEAD]
-        await make(store, c.EndTrim(JOBS), c.EndTrim(JOBS))
+        await make(store, changes.EndTrim(JOBS), changes.EndTrim(JOBS))
         assert await listed(store, Trims()) == [DEAD]
-        await make(store, c.DeleteNode(DEAD))
+        await make(store, changes.DeleteNode(DEAD))
         assert await listed(store, Trims()) == []
 
     async def test_where_a_deleted_node_has_moved_is_known_until_there_is_one_of_its_name(
         self, store
     ):
         assert await listed(store, MovedTo(JOBS)) == []
-        await make(store, c.DeleteNode(JOBS, uri=THERE))
+        await make(store, changes.DeleteNode(JOBS, uri=THERE))
         assert await listed(store, MovedTo(JOBS)) == [THERE]
         assert await listed(store, MovedTo(DEAD)) == []
         await sweep(store, 9)
         assert await listed(store, MovedTo(JOBS)) == [THERE]
-        await make(store, c.CreateNode(EMPTY))
+        await make(store, changes.CreateNode(EMPTY))
         assert await listed(store, MovedTo(JOBS)) == []
-        await make(store, c.DeleteNode(JOBS, uri=ELSEWHERE))
+        await make(store, changes.DeleteNode(JOBS, uri=ELSEWHERE))
         assert await listed(store, MovedTo(JOBS)) == [ELSEWHERE]
-        await make(store, c.CreateNode(EMPTY), c.DeleteNode(JOBS))
+        await make(store, changes.CreateNode(EMPTY), changes.DeleteNode(JOBS))
         assert await listed(store, MovedTo(JOBS)) == []
         assert await store.batch(everything) == []
 
@@ -97,12 +98,14 @@ class OfPlainNodes:
 
     async def test_what_is_paged_forward_is_paged_backward(self, store):
         for name in (DEAD, OTHER):
-            await make(store, c.CreateNode(replace(EMPTY, name=name)))
+            await make(store, changes.CreateNode(replace(EMPTY, name=name)))
         for node in (JOBS, DEAD, OTHER):
             for account in (ANN_ACCOUNT, account_of(BOB)):
-                await make(store, c.SetAffiliation(node, account, Affiliation.MEMBER))
+                await make(store, changes.SetAffiliation(node, account, Affiliation.MEMBER))
             for jid in (ANN, BOB, Jid(f"{ANN_ACCOUNT}/2")):
-                await make(store, s.AddSubscription(window(jid, node=node, subid=f"{node}{jid}")))
+                await make(
+                    store, changes.AddSubscription(window(jid, node=node, subid=f"{node}{jid}"))
+                )
         await make(store, *map(add, ("i0", "i1", "i2", "i3")))
         for listing, place in (
             (Nodes(), attrgetter("name")),
@@ -126,9 +129,9 @@ class OfPlainNodes:
         for name, kind in kinds.items():
             config = replace(EMPTY.config, type=kind, access_model=AccessModel.OPEN)
             node = replace(EMPTY, name=NodeName(name), config=config)
-            await make(store, c.CreateNode(node))
-            await make(store, c.SetAffiliation(node.name, ANN_ACCOUNT, Affiliation.MEMBER))
-        await make(store, c.DeleteNode(JOBS))
+            await make(store, changes.CreateNode(node))
+            await make(store, changes.SetAffiliation(node.name, ANN_ACCOUNT, Affiliation.MEMBER))
+        await make(store, changes.DeleteNode(JOBS))
         for which, names in (
             (Nodes(AccessModel.OPEN, "urn:x"), "ad"),
             (Nodes(AccessModel.OPEN, ""), "b"),
@@ -177,7 +180,7 @@ class OfPlainNodes:
         await write(store, items=[Write(item, None)], placeless=[item.seq])
         assert len(await listed(store, Places(JOBS, created=True))) == 1
         (node,) = (await store.batch(lambda tx: tx.load(Needs(nodes={JOBS})))).nodes
-        await make(store, c.PurgeNode(JOBS), c.DeleteNode(node.name))
+        await make(store, changes.PurgeNode(JOBS), changes.DeleteNode(node.name))
         await sweep(store, 9)
         await sweep(store, 9)
         assert await store.batch(everything) == []
@@ -200,8 +203,8 @@ async def overwrite(store, name):
     await store.batch(job)
 
     async def test_the_newest_items_of_nodes_are_known_in_one_statement(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
-        await make(store, c.CreateNode(replace(EMPTY, name=OTHER)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=OTHER)))
         await make(store, add("a"), add("x", node=DEAD), add("b"))
         names = DEAD, OTHER, NodeName("none"), JOBS
         found = await listed(store, NewestItems(names))

@@ -11,8 +11,7 @@ from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
 from pubqueue.engine.listings import Nodes
 from pubqueue.engine.ports import StaleError, StoreError, UnfitError
 from pubqueue.engine.rows import Needs, Write, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import Millis, NodeName
 
 
@@ -54,14 +53,16 @@ class OfRelational:
         ],
     )
     async def test_the_schema_repeats_the_invariants(self, store, broken):
-        await make(store, s.AddSubscription(window()), add("free"), add("held"))
+        await make(store, changes.AddSubscription(window()), add("free"), add("held"))
         await lock(store, "held")
         with pytest.raises(StoreError, match=r"(?i)constraint"):
             await self.ask(store, broken)
 
     async def test_a_row_that_cannot_be_read_is_named_with_what_has_run_out(self, store):
         await make(
-            store, s.AddSubscription(window(expire=NOW)), s.AddSubscription(window(BOB, expire=NOW))
+            store,
+            changes.AddSubscription(window(expire=NOW)),
+            changes.AddSubscription(window(BOB, expire=NOW)),
         )
         for name in ("locked", "odd", "delayed", "living", "old"):
             await make(store, add(name, expires=NOW if name in {"living", "old"} else None))
@@ -109,7 +110,7 @@ class OfRelational:
     async def test_settings_of_an_older_program_are_guarded_by_what_they_mean(self, store):
         await self.ask(store, """UPDATE node SET config = '{"queueing":true}'""")
         config = replace(EMPTY.config, title="new")
-        await make(store, c.ConfigureNode(JOBS, config))
+        await make(store, changes.ConfigureNode(JOBS, config))
         (node,) = await store.batch(lambda tx: tx.page(Nodes()))
         assert node.config == config
 
@@ -119,7 +120,7 @@ class OfRelational:
         await make(store, add("old"))
         other = make_store()
         await other.open()
-        await make(other, c.DeleteNode(JOBS), c.CreateNode(EMPTY))
+        await make(other, changes.DeleteNode(JOBS), changes.CreateNode(EMPTY))
         await make(store, add("new"))
         for one in (store, other):
             assert [item.id for item in await items(one, "new")] == ["new"]
@@ -128,12 +129,12 @@ class OfRelational:
 
     async def test_a_node_whose_making_is_undone_is_not_remembered(self, store):
         def job(tx):
-            do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), add("a", node=DEAD))
+            do(tx, changes.CreateNode(replace(EMPTY, name=DEAD)), add("a", node=DEAD))
             raise StaleError("node", DEAD)
 
         with pytest.raises(StaleError):
             await store.batch(job)
-        await make(store, c.CreateNode(replace(EMPTY, name=NodeName("next"))))
+        await make(store, changes.CreateNode(replace(EMPTY, name=NodeName("next"))))
         row = replace(held(1), node=DEAD, taken=NOW)
         writes = Writes(NOW, items=[Write(None, row)], payloads={1: b"<job/>"})
         with pytest.raises(StaleError) as stale:
@@ -141,7 +142,7 @@ class OfRelational:
         assert (stale.value.kind, stale.value.key) == ("node", DEAD)
 
     async def test_items_may_change_places(self, store):
-        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
         await make(store, add("a"), add("a", node=DEAD, payload=b"<dead/>"))
         (here,), (there,) = await items(store, "a"), await items(store, "a", node=DEAD)
         moves = [Write(here, replace(here, node=DEAD)), Write(there, replace(there, node=JOBS))]

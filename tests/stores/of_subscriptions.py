@@ -14,8 +14,7 @@ from pubqueue.engine.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import Jid, Level, SubscriptionState, Terms
 from pubqueue.model.several_subscriptions import terms_of, together
 
@@ -49,7 +48,7 @@ class OfSubscriptions:
             waits(BOB, expire=after(7)),
             deaf(EVE),
         ]
-        await make(store, *map(s.AddSubscription, rows))
+        await make(store, *map(changes.AddSubscription, rows))
         found = (await load(store, subscribers={JOBS})).subscriptions
         assert sorted(found, key=lambda one: one.jid) == sorted(rows, key=lambda one: one.jid)
 
@@ -60,7 +59,7 @@ class OfSubscriptions:
             *("bee@q_x.example", "line.3.1@q_x.example", "bee@other.q_x.example/line.3.1"),
         ]
         rows = [window(Jid(jid)) for jid in (*others, *bees)]
-        await make(store, *map(s.AddSubscription, rows))
+        await make(store, *map(changes.AddSubscription, rows))
         which = ConnectionsOf(service, 3)
         ((first, jid),) = await listed(store, which, None, 1)
         assert jid == bees[0]
@@ -68,7 +67,7 @@ class OfSubscriptions:
         assert await listed(store, ConnectionsOf(service, 33)) == []
 
     async def test_they_come_by_how_they_stand_in_pages(self, store):
-        await make(store, *map(s.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))
+        await make(store, *map(changes.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))
         assert await listed(store, STAND) == [window(ANN), deaf(EVE)]
         assert await listed(store, STAND, ANN) == [deaf(EVE)]
         assert await listed(store, WAIT) == [waits(BOB)]
@@ -77,52 +76,60 @@ class OfSubscriptions:
         assert await listed(store, Total(WAIT)) == [1]
 
     async def test_only_listeners_are_notified(self, store):
-        await make(store, *map(s.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))
+        await make(store, *map(changes.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))
         assert await listed(store, Subscribers(JOBS)) == [ANN]
-        await make(store, s.Approve(JOBS, BOB))
+        await make(store, changes.Approve(JOBS, BOB))
         assert await listed(store, Subscribers(JOBS)) == [ANN, BOB]
         assert await listed(store, WAIT) == []
-        await make(store, c.DeleteNode(JOBS, announce=True))
+        await make(store, changes.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS)) == [ANN, BOB]
 
     async def test_a_lease_is_due_when_it_is_to_be_announced_and_when_it_ends(self, store):
         early, late = window(ANN, expire=after(5), remind=after(3)), waits(BOB, expire=after(4))
-        await make(store, *map(s.AddSubscription, (early, late, window(EVE))))
+        await make(store, *map(changes.AddSubscription, (early, late, window(EVE))))
         assert await next_due(store) == after(3)
         assert await leases(store, after(2)) == []
         assert await leases(store, after(4)) == [early, late]
         assert await leases(store, after(4), 1) == [early]
-        said = s.SetTerms(JOBS, ANN, deliver=True, expire=after(5), remind=None, temporary=False)
+        said = changes.SetTerms(
+            JOBS, ANN, deliver=True, expire=after(5), remind=None, temporary=False
+        )
         await make(store, said)
         assert await window_row(store, ANN) == window(ANN, expire=after(5))
         assert await leases(store, after(9)) == [late, window(ANN, expire=after(5))]
-        await make(store, s.EndSubscription(JOBS, BOB))
+        await make(store, changes.EndSubscription(JOBS, BOB))
         assert await next_due(store) == after(5)
-        endless = s.SetTerms(JOBS, ANN, deliver=True, expire=None, remind=None, temporary=False)
+        endless = changes.SetTerms(
+            JOBS, ANN, deliver=True, expire=None, remind=None, temporary=False
+        )
         await make(store, endless)
         assert await next_due(store) is None
         assert await leases(store, after(9)) == []
 
     async def test_a_lock_timeout_is_kept_and_changed(self, store):
-        await make(store, *map(s.AddSubscription, (window(ANN, lock_timeout=9), window(EVE))))
+        await make(store, *map(changes.AddSubscription, (window(ANN, lock_timeout=9), window(EVE))))
         assert await window_row(store, ANN) == window(ANN, lock_timeout=9)
-        await make(store, s.SetLockTimeout(JOBS, EVE, 7), s.SetLockTimeout(JOBS, ANN, None))
+        await make(
+            store, changes.SetLockTimeout(JOBS, EVE, 7), changes.SetLockTimeout(JOBS, ANN, None)
+        )
         assert await window_row(store, ANN) == window(ANN)
         assert await window_row(store, EVE) == window(EVE, lock_timeout=7)
-        await make(store, s.SetWindow(JOBS, EVE, 5))
+        await make(store, changes.SetWindow(JOBS, EVE, 5))
         assert (await window_row(store, EVE)).lock_timeout == 7
 
     async def test_a_level_is_kept_and_changed(self, store):
-        await make(store, *map(s.AddSubscription, (window(ANN, qos=Level.ASSURED), window(EVE))))
+        await make(
+            store, *map(changes.AddSubscription, (window(ANN, qos=Level.ASSURED), window(EVE)))
+        )
         assert await window_row(store, ANN) == window(ANN, qos=Level.ASSURED)
-        levels = s.SetLevel(JOBS, EVE, Level.ACKNOWLEDGED), s.SetLevel(JOBS, ANN, None)
+        levels = changes.SetLevel(JOBS, EVE, Level.ACKNOWLEDGED), changes.SetLevel(JOBS, ANN, None)
         await make(store, *levels)
         assert await window_row(store, ANN) == window(ANN)
         assert await window_row(store, EVE) == window(EVE, qos=Level.ACKNOWLEDGED)
 
     async def test_a_lease_of_a_deleted_node_has_no_owner(self, store):
-        await make(store, s.AddSubscription(window(ANN, expire=after(1))))
-        await make(store, c.DeleteNode(JOBS, announce=True))
+        await make(store, changes.AddSubscription(window(ANN, expire=after(1))))
+        await make(store, changes.DeleteNode(JOBS, announce=True))
         assert await leases(store, after(9)) == []
         await sweep(store, 99)
         assert await next_due(store) is None
@@ -141,36 +148,40 @@ class OfSeveral:
     """Part of the contract: several subscriptions of one JID, in one row."""
 
     async def test_they_are_kept_together(self, store):
-        await make(store, s.AddSubscription(window(ANN)))
-        await make(store, s.AddAnother(JOBS, ANN, TWO))
+        await make(store, changes.AddSubscription(window(ANN)))
+        await make(store, changes.AddAnother(JOBS, ANN, TWO))
         assert await window_row(store, ANN) == with_others(ANN, TWO)
-        await make(store, s.AddAnother(JOBS, ANN, THREE))
+        await make(store, changes.AddAnother(JOBS, ANN, THREE))
         assert await window_row(store, ANN) == with_others(ANN, TWO, THREE)
         changed = Terms("two", expire=after(7))
-        await make(store, s.SetTerms(JOBS, ANN, True, after(7), None, False, "two"))  # noqa: FBT003
+        await make(store, changes.SetTerms(JOBS, ANN, True, after(7), None, False, "two"))  # noqa: FBT003
         assert await window_row(store, ANN) == with_others(ANN, changed, THREE)
 
     async def test_each_ends_by_itself_the_first_too(self, store):
         row = with_others(ANN, TWO, THREE)
-        await make(store, s.AddSubscription(row), s.AddSubscription(window(BOB)))
-        await make(store, s.EndSubscription(JOBS, ANN, row.subid))
+        await make(store, changes.AddSubscription(row), changes.AddSubscription(window(BOB)))
+        await make(store, changes.EndSubscription(JOBS, ANN, row.subid))
         assert await window_row(store, ANN) == together(row, (TWO, THREE))
         found = (await load(store, subscribers={JOBS})).subscriptions
         assert [one.jid for one in found] == [ANN, BOB], "its row has kept its place"
-        await make(store, s.EndSubscription(JOBS, ANN, "three"))
+        await make(store, changes.EndSubscription(JOBS, ANN, "three"))
         assert await window_row(store, ANN) == together(row, (TWO,))
-        await make(store, s.EndSubscription(JOBS, ANN, "two"))
+        await make(store, changes.EndSubscription(JOBS, ANN, "two"))
         assert (await load(store, subscribers={JOBS})).subscriptions == [window(BOB)]
 
     async def test_one_that_ends_and_one_that_comes_in_one_batch(self, store):
         row = with_others(ANN, TWO)
-        await make(store, s.AddSubscription(row))
-        await make(store, s.EndSubscription(JOBS, ANN, row.subid), s.AddAnother(JOBS, ANN, THREE))
+        await make(store, changes.AddSubscription(row))
+        await make(
+            store,
+            changes.EndSubscription(JOBS, ANN, row.subid),
+            changes.AddAnother(JOBS, ANN, THREE),
+        )
         assert await window_row(store, ANN) == together(row, (TWO, THREE))
 
     async def test_all_are_counted_and_one_row_is_listed(self, store):
         rows = [with_others(ANN, TWO), window(BOB), with_others(EVE, THREE, Terms("four"))]
-        await make(store, *map(s.AddSubscription, rows))
+        await make(store, *map(changes.AddSubscription, rows))
         assert await listed(store, STAND) == rows
         assert await listed(store, Total(STAND)) == [6]
         assert await listed(store, Total(WAIT)) == [0]
@@ -180,7 +191,7 @@ class OfSeveral:
 
     async def test_those_with_several_are_found_among_a_page(self, store):
         rows = [with_others(ANN, TWO), window(BOB), with_others(EVE, THREE)]
-        await make(store, *map(s.AddSubscription, rows))
+        await make(store, *map(changes.AddSubscription, rows))
         assert await listed(store, Subscribers(JOBS)) == [ANN, BOB, EVE]
         assert await listed(store, SeveralOf(JOBS, EVE)) == [rows[0], rows[2]]
         assert await listed(store, SeveralOf(JOBS, BOB)) == [rows[0]]
@@ -189,18 +200,18 @@ class OfSeveral:
 
     async def test_a_jid_with_deliveries_off_in_all_subscriptions_is_not_notified(self, store):
         deaf = together(window(ANN), (TWO, Terms("other", deliver=False)))
-        await make(store, s.AddSubscription(deaf))
+        await make(store, changes.AddSubscription(deaf))
         assert await listed(store, Subscribers(JOBS)) == []
-        await make(store, s.AddAnother(JOBS, ANN, THREE))
+        await make(store, changes.AddAnother(JOBS, ANN, THREE))
         assert await listed(store, Subscribers(JOBS)) == [ANN]
-        await make(store, c.DeleteNode(JOBS, announce=True))
+        await make(store, changes.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS)) == [ANN]
 
     async def test_the_first_lease_of_them_is_due(self, store):
         row = with_others(ANN, THREE, Terms("four", expire=after(5)))
-        await make(store, s.AddSubscription(row))
+        await make(store, changes.AddSubscription(row))
         assert await next_due(store) == after(5)
         assert await leases(store, after(5)) == [row]
-        await make(store, s.EndSubscription(JOBS, ANN, "four"))
+        await make(store, changes.EndSubscription(JOBS, ANN, "four"))
         assert await leases(store, after(7)) == []
         assert await next_due(store) == after(8)

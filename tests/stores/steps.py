@@ -26,7 +26,6 @@ from pubqueue.engine.rows import (
 )
 from pubqueue.model import after as afterwards
 from pubqueue.model import changes as c
-from pubqueue.model import changes as s
 from pubqueue.model.entities import (
     NO_TIME,
     Affiliation,
@@ -70,8 +69,8 @@ IN_TIME = after(300)
 BULK = (
     c.PurgeNode,
     c.DropFormer,
-    s.BeginReview,
-    s.EndReview,
+    c.BeginReview,
+    c.EndReview,
     c.BeginTrim,
     c.EndTrim,
     c.Forget,
@@ -149,7 +148,7 @@ class RowMaker:
                 self._put(KIND_OF[row].name, key, None)
             case Stage():
                 self._stage(change)
-            case _ if isinstance(change, s.SubscriptionChange):
+            case _ if isinstance(change, c.SubscriptionChange):
                 self._change_subscription(change)
             case _ if isinstance(change, c.ItemChange):
                 self._change_item(change)
@@ -190,13 +189,13 @@ class RowMaker:
         if not isinstance(change, c.ConfigureNode):
             self.write()
 
-    def _change_subscription(self, change: s.SubscriptionChange) -> None:
-        of = change.subscription if isinstance(change, s.AddSubscription) else change
+    def _change_subscription(self, change: c.SubscriptionChange) -> None:
+        of = change.subscription if isinstance(change, c.AddSubscription) else change
         before = self._row("subscriptions", (of.node, of.jid))[1]
         now = afterwards.subscription_after(change, before)
         self._put("subscriptions", (of.node, of.jid), now)
         self._count(of.node, "subscriptions", (now is not None) - (before is not None))
-        if isinstance(change, s.EndSubscription):
+        if isinstance(change, c.EndSubscription):
             self.write()  # the next one of this JID is another row
 
     def _count(self, name: NodeName, what: str, by: int) -> None:

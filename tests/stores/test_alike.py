@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
 from pubqueue.engine.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import NO_TIME, State
 from pubqueue.model.transactions import Sweep
 from pubqueue.stores.postgres.store import PostgresStore
@@ -75,25 +74,35 @@ def some_change(chance, tx, serial):
     item = chance.choice(items)
     other = DEAD if item.node == JOBS else JOBS
     moment, who = after(chance.randrange(9)), chance.choice((ANN, BOB))
-    ends = [c.RemoveItem(item, moment), c.GiveUp(item, NOW, "x", 1, chance.choice((None, other)))]
+    ends = [
+        changes.RemoveItem(item, moment),
+        changes.GiveUp(item, NOW, "x", 1, chance.choice((None, other))),
+    ]
     match item.state:
         case State.LOCKED:
             pause = chance.choice((None, moment))
             back = State.QUEUED if pause is None else State.DELAYED
             return chance.choice(
-                [release(item, state=back, due=pause), c.Extend(item, moment), *ends]
+                [release(item, state=back, due=pause), changes.Extend(item, moment), *ends]
             )
         case State.QUEUED:
-            more = c.Postpone(item, moment), c.ReplacePayload(item, b"<new/>", item.publisher)
+            more = (
+                changes.Postpone(item, moment),
+                changes.ReplacePayload(item, b"<new/>", item.publisher),
+            )
             return chance.choice(
-                [c.Lock(item, who, tx.number("token", 1), moment, NOW), *more, *ends]
+                [changes.Lock(item, who, tx.number("token", 1), moment, NOW), *more, *ends]
             )
         case State.DELAYED:
             return chance.choice(
-                [c.Lock(item, who, tx.number("token", 1), moment, NOW), c.Ripen(item), *ends]
+                [
+                    changes.Lock(item, who, tx.number("token", 1), moment, NOW),
+                    changes.Ripen(item),
+                    *ends,
+                ]
             )
         case _:
-            return chance.choice([c.Revive(item, chance.choice((JOBS, DEAD))), ends[0]])
+            return chance.choice([changes.Revive(item, chance.choice((JOBS, DEAD))), ends[0]])
 
 
 def some_changes(tx, chance, number):
@@ -101,7 +110,7 @@ def some_changes(tx, chance, number):
     for serial in range(6):
         do(tx, some_change(chance, tx, 10 * number + serial))
     if number == PURGING:
-        do(tx, c.PurgeNode(JOBS), Sweep(NO_TIME, 1000))
+        do(tx, changes.PurgeNode(JOBS), Sweep(NO_TIME, 1000))
     if number % 3 == 0:
         raise BrokenError
 
@@ -109,8 +118,8 @@ def some_changes(tx, chance, number):
 async def furnish(store):
     """Make two queues and two workers."""
     await store.open()
-    await make(store, c.CreateNode(EMPTY), c.CreateNode(replace(EMPTY, name=DEAD)))
-    await make(store, *(s.AddSubscription(window(jid, 99)) for jid in (ANN, BOB)))
+    await make(store, changes.CreateNode(EMPTY), changes.CreateNode(replace(EMPTY, name=DEAD)))
+    await make(store, *(changes.AddSubscription(window(jid, 99)) for jid in (ANN, BOB)))
     while await store.batch(next_token) < FROM:  # each begins where it likes
         pass
 

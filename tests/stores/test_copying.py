@@ -17,8 +17,7 @@ from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, lock, make
 
 from pubqueue.engine.ports import ForeignStoreError, Instance, StoreError
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import RefusedError, copy
 from pubqueue.stores.copying.copy import AT_ONCE, OF_PROCESSES, agreed, differences
@@ -183,7 +182,7 @@ async def work(address, name):
     store = store_at(address)
     await store.open()
     try:
-        await make(store, add(name), c.PurgeNode(EMPTY.name)) if name == "purged" else None
+        await make(store, add(name), changes.PurgeNode(EMPTY.name)) if name == "purged" else None
         await make(store, add(f"{name}2"))
         number = await store.batch(lambda tx: tx.number("token", 1))
         return await lock(store, f"{name}2", token=number)
@@ -194,7 +193,9 @@ async def work(address, name):
 async def test_a_service_goes_on_from_its_copy_and_comes_back(files, postgres):
     store = store_at(files[0])
     await store.open()
-    await make(store, c.CreateNode(EMPTY), s.AddSubscription(window(requests=9)), add("first"))
+    await make(
+        store, changes.CreateNode(EMPTY), changes.AddSubscription(window(requests=9)), add("first")
+    )
     await store.close()
     ways = [(files[0], postgres.address), (postgres.address, files[1])]
     known = [await work(files[0], "a")]
@@ -210,14 +211,14 @@ async def test_a_service_goes_on_from_its_copy_and_comes_back(files, postgres):
 async def test_ids_are_not_given_again_on_the_other_side(files, postgres, other):
     store = store_at(files[0])
     await store.open()
-    await make(store, c.CreateNode(EMPTY), c.DeleteNode(EMPTY.name))
+    await make(store, changes.CreateNode(EMPTY), changes.DeleteNode(EMPTY.name))
     await store.close()
     way = [files[0], postgres.address, other, files[1]]
     for source, target in itertools.pairwise(way):
         moved(source, target)
     store = store_at(files[1])
     await store.open()
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
     await store.close()
     with closing(sqlite3.connect(path_of(files[1]))) as connection:
         assert connection.execute("SELECT id FROM node").fetchall() == [(2,)]
@@ -323,7 +324,7 @@ async def test_a_target_with_something_in_it_stays_as_it_is(files, postgres, kin
     furnished.furnish(path_of(files[1]))
     store = store_at(address)
     await store.open()
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
     before = await store.batch(everything)
     await store.close()
     with pytest.raises(RefusedError, match="is not empty"):

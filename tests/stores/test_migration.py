@@ -12,9 +12,7 @@ from msgspec import json
 from msgspec.structs import replace
 from stores.steps import make, sweep
 
-from pubqueue.engine import listings as it
-from pubqueue.engine import listings as li
-from pubqueue.engine import listings as ve
+from pubqueue.engine import listings
 from pubqueue.engine.rows import (
     APPS,
     ATTEMPTS,
@@ -228,9 +226,9 @@ async def listed(store, which, after=None):
 
 
 async def test_nodes_and_people_read_back(store):
-    assert await listed(store, li.Nodes()) == list(NODES)
-    assert await listed(store, li.AffiliationsOf(JOBS)) == list(PEOPLE)
-    found = await listed(store, li.NodesOfAccount(OWNER))
+    assert await listed(store, listings.Nodes()) == list(NODES)
+    assert await listed(store, listings.AffiliationsOf(JOBS)) == list(PEOPLE)
+    found = await listed(store, listings.NodesOfAccount(OWNER))
     assert found == [(NODES[1], PEOPLE[1].affiliation)]
     assert (await load(store, subscribers={JOBS})).subscriptions == list(WINDOWS)
     assert (await load(store, accounts={account_of(ANN)})).subscriptions == [WINDOWS[1]]
@@ -239,7 +237,9 @@ async def test_nodes_and_people_read_back(store):
 
 
 async def test_items_read_back_in_every_state(store):
-    found = [row for node in (JOBS, DEAD_LETTERS) for row in await listed(store, it.Items(node))]
+    found = [
+        row for node in (JOBS, DEAD_LETTERS) for row in await listed(store, listings.Items(node))
+    ]
     assert found == [(one, payload(one.seq)) for one in ITEMS]
     assert {one.state for one in ITEMS} == set(State) - {State.DONE}  # it is in no queue
     seqs = {one.seq for one in ITEMS}
@@ -263,13 +263,13 @@ async def test_what_waits_for_commits_reads_back(store):
     assert {(one.items, one.bytes) for one in found.of[WAITING]} == {(4, 24)}
     assert {(one.key, one.size) for one in found.of[STAGED]} == {(key, 6) for key in STAGED_KEYS}
     assert isinstance(found.of[WAITING][0], StagedTotals)
-    assert await listed(store, ve.Records(waiting=False)) == [COMMITTED]
+    assert await listed(store, listings.Records(waiting=False)) == [COMMITTED]
 
 
 async def test_the_log_reads_back_and_its_numbers_go_on(store):
-    assert await listed(store, li.Events(None, 99)) == [EventEntry(17, NOW, EVENT)]
+    assert await listed(store, listings.Events(None, 99)) == [EventEntry(17, NOW, EVENT)]
     await store.batch(lambda tx: tx.write(Writes(NOW, events=[EVENT])))
-    assert await listed(store, li.LogEnds()) == [(17, 18)]
+    assert await listed(store, listings.LogEnds()) == [(17, 18)]
 
 
 async def test_numbers_go_on_above_the_old_ones(store):
@@ -295,7 +295,7 @@ async def test_an_item_that_is_written_now_stands_behind_the_old_ones(store):
         return come.id
 
     come = await store.batch(job)
-    assert (await listed(store, it.ItemIds(JOBS)))[-1] == come
+    assert (await listed(store, listings.ItemIds(JOBS)))[-1] == come
     assert await store.batch(recount) == []
 
 
@@ -311,7 +311,7 @@ async def test_the_file_is_whole(store, old):
 async def test_what_is_purged_or_deleted_then_goes_and_the_file_is_whole(store, old):
     (jobs, other) = (await load(store, nodes={JOBS, DEAD_LETTERS})).nodes
     await make(store, PurgeNode(jobs.name), DeleteNode(other.name))
-    assert await listed(store, it.Items(jobs.name)) == []
+    assert await listed(store, listings.Items(jobs.name)) == []
     await sweep(store, 1)
     assert await store.batch(recount) == []
     await test_the_file_is_whole(store, old)
@@ -325,8 +325,8 @@ async def test_two_that_open_it_at_once_bring_it_up_once(old):
     stores = [SqliteStore(old), SqliteStore(old)]
     await asyncio.gather(*(store.open() for store in stores))
     for store in stores:
-        assert await listed(store, li.Nodes()) == list(NODES)
-        assert len(await listed(store, it.Items(JOBS))) == NODES[1].items
+        assert await listed(store, listings.Nodes()) == list(NODES)
+        assert len(await listed(store, listings.Items(JOBS))) == NODES[1].items
     given = [await store.batch(lambda tx: tx.number("item", 1)) for store in stores]
     assert given == [15, 16]
     for store in stores:

@@ -19,7 +19,6 @@ from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model import changes as c
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.postgres import instances, schema
-from pubqueue.stores.postgres import instances as of_postgres
 from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sql import columns
@@ -182,7 +181,7 @@ async def test_after_an_outage_no_instance_takes_the_number_of_a_live_one(one, o
 async def test_the_work_of_an_instance_that_dies_after_an_outage_is_taken_over(
     one, other, postgres, monkeypatch
 ):
-    for module in (columns, of_postgres):
+    for module in (columns, instances):
         monkeypatch.setattr(module, "LEASE", 0.0)
     postgres.ask(CONNECTIONS)
     for store in (one, other):
@@ -250,7 +249,7 @@ def locked(postgres):
     """Return the numbers of those whose epoch is locked."""
     with postgres.session() as asking:
         rows = asking.execute(
-            of_postgres.OTHERS.replace("$1", str(schema.LOCK)).replace(
+            instances.OTHERS.replace("$1", str(schema.LOCK)).replace(
                 "instance", "pubqueue.instance"
             )
         ).fetchall()

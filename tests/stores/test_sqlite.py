@@ -24,8 +24,7 @@ from stores.steps import EMPTY, add, do, ids, items, make
 from pubqueue.engine.listings import Nodes
 from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.engine.rows import Needs, Write, Writes
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model.entities import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
@@ -213,7 +212,7 @@ async def test_a_refused_store_can_be_opened_once_the_place_is_good(tmp_path):
 @pytest.fixture
 async def full(store):
     """A store whose disk is nearly full: SQLite then ends the transaction by itself."""
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
     ((pages,),) = await ask(store, "PRAGMA page_count")
     await store.connection.run(lambda raw: raw.execute(f"PRAGMA max_page_count = {pages + 4}"))
     return store
@@ -290,7 +289,7 @@ def make_stubborn(connection, *failing):
 
 
 async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
     stubborn = make_stubborn(store.connection, "COMMIT", "ROLLBACK")
     for _ in range(3):
         with pytest.raises(StoreError, match="disk I/O"):
@@ -301,7 +300,7 @@ async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
 
 
 async def test_whatever_sqlite_meets_is_the_stores_error(store, tmp_path, monkeypatch):
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
     await store.read(lambda tx: tx.page(Nodes()))
     make_stubborn(store.reader, "BEGIN")
     with pytest.raises(StoreError, match="disk I/O"):
@@ -355,7 +354,7 @@ async def test_a_batch_learns_once_that_others_have_written(store, other):
         return await store.batch(lambda tx: tx.foreign)
 
     assert [await foreign(), await foreign()] == [True, False]
-    await make(other, c.CreateNode(EMPTY))
+    await make(other, changes.CreateNode(EMPTY))
     assert await store.changes()
     assert [await foreign(), await foreign(), await store.changes()] == [True, False, False]
     await store.read(lambda tx: tx.page(Nodes()))
@@ -364,7 +363,7 @@ async def test_a_batch_learns_once_that_others_have_written(store, other):
 
 
 async def test_a_batch_waits_for_the_lock_of_another_process(store, tmp_path):
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
     other = sqlite3.connect(tmp_path / "queue.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     waiting = asyncio.create_task(make(store, add("a")))
@@ -381,9 +380,9 @@ async def test_patience_with_another_process_ends(store, tmp_path, monkeypatch):
     other = sqlite3.connect(tmp_path / "queue.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):
-        await make(store, c.CreateNode(EMPTY))
+        await make(store, changes.CreateNode(EMPTY))
     other.close()
-    await make(store, c.CreateNode(EMPTY))
+    await make(store, changes.CreateNode(EMPTY))
 
 
 # --- threads -----------------------------------------------------------------------------------------
@@ -420,7 +419,7 @@ async def test_a_batch_whose_asker_has_gone_is_not_met_by_the_next(store, monkey
     def slow(tx):
         begun.set()
         go_on.wait()
-        do(tx, c.CreateNode(EMPTY))
+        do(tx, changes.CreateNode(EMPTY))
 
     gone = asyncio.create_task(store.batch(slow))
     await asyncio.to_thread(begun.wait)
@@ -622,7 +621,7 @@ async def test_a_look_around_sees_in_the_index_what_is_ready(store):
 
 
 async def test_a_batch_of_many_items_takes_few_statements(store):
-    await make(store, c.CreateNode(EMPTY), s.AddSubscription(window(ANN, 99)))
+    await make(store, changes.CreateNode(EMPTY), changes.AddSubscription(window(ANN, 99)))
     await make(store, *(add(f"i{n}") for n in range(20)))
     said = []
     store.connection.raw.set_trace_callback(said.append)

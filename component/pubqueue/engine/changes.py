@@ -43,8 +43,7 @@ from pubqueue.engine.windows import (
 )
 from pubqueue.engine.working_set import ABSENT
 from pubqueue.engine.writes import Counters, Numbers, PendingWrites
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model import transactions as t
 from pubqueue.model.after import (
     after,
@@ -76,17 +75,17 @@ if TYPE_CHECKING:
 
     Group = tuple[NodeName, str]
     MovingChange = (
-        c.ReplacePayload
-        | c.Lock
-        | c.Release
-        | c.Postpone
-        | c.Extend
-        | c.SetLife
-        | c.Revive
-        | c.Ripen
-        | c.TakeTurn
-        | c.GiveUp
-        | c.RemoveItem
+        changes.ReplacePayload
+        | changes.Lock
+        | changes.Release
+        | changes.Postpone
+        | changes.Extend
+        | changes.SetLife
+        | changes.Revive
+        | changes.Ripen
+        | changes.TakeTurn
+        | changes.GiveUp
+        | changes.RemoveItem
     )
 
 
@@ -380,7 +379,7 @@ def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) 
 class ItemChanges(BatchChanges):
     """Makes changes of single items."""
 
-    def _add(self, asked: object, change: c.AddItem) -> None:
+    def _add(self, asked: object, change: changes.AddItem) -> None:
         if not change.seq:
             change = replace(change, seq=self._numbers.take(self._rows.tx))
         self._cache.payloads[change.seq] = change.draft.payload
@@ -390,24 +389,24 @@ class ItemChanges(BatchChanges):
             chain[change.seq] = first
         self._put_item(asked, change, None)
 
-    def _replace(self, asked: object, change: c.ReplacePayload) -> None:
+    def _replace(self, asked: object, change: changes.ReplacePayload) -> None:
         seq = change.item.seq
         self._cache.payloads[seq] = change.payload
         self._pending.replaced[seq] = None
         self._item(asked, change)
 
-    def _lock(self, asked: object, change: c.Lock) -> None:
+    def _lock(self, asked: object, change: changes.Lock) -> None:
         self._tokens.used(change.token)
         self._item(asked, change)
 
-    def _give_up(self, asked: object, change: c.GiveUp) -> None:
+    def _give_up(self, asked: object, change: changes.GiveUp) -> None:
         if not change.number:
             change = replace(change, number=self._tokens.take(self._rows.tx))
         self._item(asked, change)
         for copy in change.copies:
             self._add(asked, copy)
 
-    def _remove(self, asked: object, change: c.RemoveItem) -> None:
+    def _remove(self, asked: object, change: changes.RemoveItem) -> None:
         if change.absorb_until is not None:
             key = change.item.node, change.item.id
             finished = self._cache.of[FINISHED]
@@ -536,18 +535,18 @@ class ItemChanges(BatchChanges):
 
     # fmt: off
     OF_ITEMS: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
-        c.AddItem:         _add,
-        c.ReplacePayload:  _replace,
-        c.Lock:            _lock,
-        c.Release:         _item,
-        c.Postpone:        _item,
-        c.Extend:          _item,
-        c.SetLife:         _item,
-        c.Revive:          _item,
-        c.Ripen:           _item,
-        c.TakeTurn:        _item,
-        c.GiveUp:          _give_up,
-        c.RemoveItem:      _remove,
+        changes.AddItem:         _add,
+        changes.ReplacePayload:  _replace,
+        changes.Lock:            _lock,
+        changes.Release:         _item,
+        changes.Postpone:        _item,
+        changes.Extend:          _item,
+        changes.SetLife:         _item,
+        changes.Revive:          _item,
+        changes.Ripen:           _item,
+        changes.TakeTurn:        _item,
+        changes.GiveUp:          _give_up,
+        changes.RemoveItem:      _remove,
     }
     # fmt: on
 
@@ -558,8 +557,15 @@ class ItemChanges(BatchChanges):
 # groups a row is in, the queues to look at, the next time at which something ends. The store itself makes changes of
 # many rows (a purge, a commit), after all earlier changes are written.
 
-_OF_PEOPLE = c.DropFormer | s.BeginReview | s.EndReview
-_UNKNOWN = c.ForgetEvents | c.NoteSamples | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
+_OF_PEOPLE = changes.DropFormer | changes.BeginReview | changes.EndReview
+_UNKNOWN = (
+    changes.ForgetEvents
+    | changes.NoteSamples
+    | _OF_PEOPLE
+    | changes.BeginTrim
+    | changes.EndTrim
+    | t.Moved
+)
 """Bulk changes of rows that are not kept between batches."""
 
 
@@ -576,22 +582,24 @@ class ChangeApplier(ItemChanges):
         for change in changes:
             self.MAKE[type(change)](self, asked, change)
 
-    def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
-        name = change.node.name if isinstance(change, c.CreateNode) else change.node
+    def _node(
+        self, asked: object, change: changes.CreateNode | changes.ConfigureNode | changes.DeleteNode
+    ) -> None:
+        name = change.node.name if isinstance(change, changes.CreateNode) else change.node
         if self.touched and name not in self._cache.nodes:  # another was deleted before it
             self._rows.needs.nodes.add(name)
             self._rows.load()
         before = self._cache.nodes.get(name)
-        if (before is None) != isinstance(change, c.CreateNode):
+        if (before is None) != isinstance(change, changes.CreateNode):
             raise StaleError("node", name)
         self._note_event(asked, change)
         now = node_after(change, before)
-        if isinstance(change, c.DeleteNode):
+        if isinstance(change, changes.DeleteNode):
             self.flush()
         self._put_node(name, now)
         self._pay(before, now)
         self.touched[name] = None
-        if isinstance(change, c.DeleteNode):
+        if isinstance(change, changes.DeleteNode):
             if change.announce:
                 self._pending.announce.append(name)
             if change.uri:
@@ -608,7 +616,7 @@ class ChangeApplier(ItemChanges):
             self._cache.of[HOLDINGS].pop(before.creator, None)
             self._cache.of[HOLDINGS].pop(now.creator, None)
 
-    def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
+    def _affiliation(self, _asked: object, change: changes.SetAffiliation) -> None:
         key, affiliation = (change.node, change.jid), change.affiliation
         now = None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)
         self.put(AFFILIATIONS, key, now)
@@ -624,9 +632,11 @@ class ChangeApplier(ItemChanges):
         rows[key] = now
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
-        added = change.subscription if isinstance(change, s.AddSubscription) else None
-        node = change.subscription.node if isinstance(change, s.AddSubscription) else change.node
-        jid = change.subscription.jid if isinstance(change, s.AddSubscription) else change.jid
+        added = change.subscription if isinstance(change, changes.AddSubscription) else None
+        node = (
+            change.subscription.node if isinstance(change, changes.AddSubscription) else change.node
+        )
+        jid = change.subscription.jid if isinstance(change, changes.AddSubscription) else change.jid
         before = self._cache.subscription(node, jid)
         if before is ABSENT:
             self._rows.needs.subscriptions.add((node, account_of(jid)))
@@ -636,7 +646,7 @@ class ChangeApplier(ItemChanges):
             raise StaleError("subscription", (node, jid))
         now = subscription_after(change, before)
         self._put_subscription(before, now)
-        if isinstance(change, s.NoteUnanswered) and change.until is not None:
+        if isinstance(change, changes.NoteUnanswered) and change.until is not None:
             self._hold_back(node, jid, change.until)
         elif now is None or not now.unanswered:
             self._hold_back_no_more(node, jid)
@@ -651,35 +661,37 @@ class ChangeApplier(ItemChanges):
                 by = 1 if before is None else -1
                 self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
 
-    def _call_groups(self, _asked: object, change: c.CallGroups) -> None:
+    def _call_groups(self, _asked: object, change: changes.CallGroups) -> None:
         self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
 
-    def _recount(self, _asked: object, change: s.Recount) -> None:
+    def _recount(self, _asked: object, change: changes.Recount) -> None:
         if (windows := self._cache.windows.get(change.node)) is not None:
             windows.recount(change.jid)
         self.touched[change.node] = None
 
-    def _open_window(self, _asked: object, change: c.OpenWindow) -> None:
+    def _open_window(self, _asked: object, change: changes.OpenWindow) -> None:
         self.takes.open(change)
         self.touched[change.node] = None
 
-    def _spend(self, _asked: object, change: c.SpendRate) -> None:
+    def _spend(self, _asked: object, change: changes.SpendRate) -> None:
         if (row := self._cache.nodes.get(change.node)) is not None:
             self._put_node(change.node, replace(row, spent=change.spent))
 
-    def _put_row(self, _asked: object, change: c.PutRow) -> None:
+    def _put_row(self, _asked: object, change: changes.PutRow) -> None:
         row, kind = change.row, KIND_OF[type(change.row)]
         self.put(kind, kind.key_of(row), row)
         if isinstance(row, Schedule) and row.due is not None:
             self.soonest = min(self.soonest, row.due)
 
-    def _drop_row(self, _asked: object, change: c.DropRow) -> None:
+    def _drop_row(self, _asked: object, change: changes.DropRow) -> None:
         self.put(KIND_OF[change.kind], change.key, None)
 
-    def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
+    def _resource(
+        self, _asked: object, change: changes.NoteResource | changes.ForgetResource
+    ) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
         self._pending.resources.setdefault(change.jid, change.jid in group)
-        if isinstance(change, c.NoteResource):
+        if isinstance(change, changes.NoteResource):
             group.setdefault(change.jid, 0)
         else:
             group.pop(change.jid, None)
@@ -687,11 +699,11 @@ class ChangeApplier(ItemChanges):
             self._pending.active.pop(change.jid, None)
             self._pending.able.pop(change.jid, None)
 
-    def _able(self, _asked: object, change: c.NoteAble) -> None:
+    def _able(self, _asked: object, change: changes.NoteAble) -> None:
         if change.jid in self._cache.resources.get(account_of(change.jid), {}):
             self._cache.able[change.jid] = self._pending.able[change.jid] = change.able
 
-    def _note_activity(self, _asked: object, change: c.NoteActivity) -> None:
+    def _note_activity(self, _asked: object, change: changes.NoteActivity) -> None:
         """Note the lock token after which the JID sent something; if no lock was given since then, that is known already."""
         group = self._cache.resources.get(account_of(change.jid), {})
         since = self._tokens.first(self._rows.tx, 1)
@@ -728,7 +740,7 @@ class ChangeApplier(ItemChanges):
         self._note_event(asked, change)
         self._write(change)
         self.unsure = True
-        if isinstance(change, c.Forget):
+        if isinstance(change, changes.Forget):
             self._cache.of[FINISHED].clear()
             self._cache.of[SETTLED].clear()
             self._cache.of[USED_KEYS].clear()
@@ -739,7 +751,7 @@ class ChangeApplier(ItemChanges):
             self._cache.of[APPS].clear()
         elif not isinstance(change, _UNKNOWN):
             self._cache.forget()
-        if isinstance(change, c.PurgeNode) and change.leaves is not None:
+        if isinstance(change, changes.PurgeNode) and change.leaves is not None:
             self._rows.node(change.node)  # it was forgotten
             self._rows.load()
             self._add(asked, change.leaves)
@@ -747,7 +759,7 @@ class ChangeApplier(ItemChanges):
             self._numbers.forget()  # its items have numbers after the block
             self.touched.update(dict.fromkeys(committed.node for committed in change.nodes))
 
-    def _end_many(self, asked: object, change: s.EndSubscriptions) -> None:
+    def _end_many(self, asked: object, change: changes.EndSubscriptions) -> None:
         """End subscriptions in the store: of a crowd hardly any is loaded."""
         self.flush()
         row = self._cache.nodes.get(change.node)
@@ -763,41 +775,41 @@ class ChangeApplier(ItemChanges):
 
     # fmt: off
     _BULK: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = dict.fromkeys((
-        c.PurgeNode, c.DropFormer, s.BeginReview, s.EndReview, c.BeginTrim, c.EndTrim, c.Forget,
-        c.ForgetEvents, c.NoteSamples, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
+        changes.PurgeNode, changes.DropFormer, changes.BeginReview, changes.EndReview, changes.BeginTrim, changes.EndTrim, changes.Forget,
+        changes.ForgetEvents, changes.NoteSamples, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
     ), _bulk)
 
     MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
-        c.CreateNode:      _node,
-        c.ConfigureNode:   _node,
-        c.DeleteNode:      _node,
-        s.EndSubscriptions: _end_many,
-        c.SetAffiliation:  _affiliation,
-        s.AddSubscription: _subscription,
-        s.AddAnother:      _subscription,
-        s.SetWindow:       _subscription,
-        s.SetLockTimeout:  _subscription,
-        s.SetLevel:        _subscription,
-        s.SetTerms:        _subscription,
-        s.Approve:         _subscription,
-        s.SetAvailable:    _subscription,
-        s.EndSubscription: _subscription,
-        s.NoteUnanswered:  _subscription,
-        c.NoteResource:    _resource,
-        c.NoteActivity:    _note_activity,
-        c.NoteAble:        _able,
-        c.ForgetResource:  _resource,
+        changes.CreateNode:      _node,
+        changes.ConfigureNode:   _node,
+        changes.DeleteNode:      _node,
+        changes.EndSubscriptions: _end_many,
+        changes.SetAffiliation:  _affiliation,
+        changes.AddSubscription: _subscription,
+        changes.AddAnother:      _subscription,
+        changes.SetWindow:       _subscription,
+        changes.SetLockTimeout:  _subscription,
+        changes.SetLevel:        _subscription,
+        changes.SetTerms:        _subscription,
+        changes.Approve:         _subscription,
+        changes.SetAvailable:    _subscription,
+        changes.EndSubscription: _subscription,
+        changes.NoteUnanswered:  _subscription,
+        changes.NoteResource:    _resource,
+        changes.NoteActivity:    _note_activity,
+        changes.NoteAble:        _able,
+        changes.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
         **_BULK,
-        c.CallGroups:      _call_groups,
-        c.SpendRate:       _spend,
-        c.PutRow:          _put_row,
-        c.DropRow:         _drop_row,
-        s.Recount:         _recount,
-        c.OpenWindow:      _open_window,
+        changes.CallGroups:      _call_groups,
+        changes.SpendRate:       _spend,
+        changes.PutRow:          _put_row,
+        changes.DropRow:         _drop_row,
+        changes.Recount:         _recount,
+        changes.OpenWindow:      _open_window,
         t.Stage:           _stage,
     }
     # fmt: on
 
-    AT_ONCE: ClassVar = frozenset({*_BULK, c.DeleteNode, s.EndSubscriptions})
+    AT_ONCE: ClassVar = frozenset({*_BULK, changes.DeleteNode, changes.EndSubscriptions})
     """Changes that are written at once, after all earlier ones."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args
 
 from pubqueue.engine.facts import (
     inspecting,
+    keeping,
     managing,
     publishing,
     queue,
@@ -14,14 +15,6 @@ from pubqueue.engine.facts import (
     scheduling,
     transactions,
 )
-from pubqueue.engine.facts import inspecting as connection_facts
-from pubqueue.engine.facts import managing as unused_queues
-from pubqueue.engine.facts import messages as forward_facts
-from pubqueue.engine.facts import messages as qos_facts
-from pubqueue.engine.facts import messages as registration_facts
-from pubqueue.engine.facts import queue as held_facts
-from pubqueue.engine.facts import reading as read_facts
-from pubqueue.engine.facts import transactions as staged_facts
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.rules import (
     audience,
@@ -53,7 +46,6 @@ from pubqueue.rules import (
     unlock,
     validity,
 )
-from pubqueue.rules import audience as crowds
 from pubqueue.rules import deliveries as give_up
 from pubqueue.rules import moving as moves
 from pubqueue.rules import trimming as trims
@@ -107,9 +99,9 @@ Request = (
     | nodes.GetAffiliations
     | nodes.SetAffiliations
     | discovery.ListNodes
-    | crowds.NextSubscribers
-    | crowds.NotifyFormer
-    | crowds.ListUnnotified
+    | audience.NextSubscribers
+    | audience.NotifyFormer
+    | audience.ListUnnotified
     | audience.ReviewSubscribers
     | audience.ResumeReviews
     | trims.TrimItems
@@ -248,14 +240,14 @@ RULES: Final[dict[type, Rule]] = {
     discovery.ListMyAffiliations:  _rule(managing.for_my_affiliations, discovery.list_my_affiliations, validity.of_node),
     discovery.ListMySubscriptions: _rule(managing.for_my_subscriptions, discovery.list_my_subscriptions, validity.of_node),
     discovery.ListItems:            _rule(managing.for_items, discovery.list_items),
-    crowds.NextSubscribers:      _rule(managing.for_next_subscribers, crowds.next_subscribers),
-    crowds.NotifyFormer:           _rule(managing.for_former, crowds.notify_former),
-    crowds.ListUnnotified:           _rule(managing.for_unnotified, crowds.list_unnotified),
+    audience.NextSubscribers:      _rule(managing.for_next_subscribers, audience.next_subscribers),
+    audience.NotifyFormer:           _rule(managing.for_former, audience.notify_former),
+    audience.ListUnnotified:           _rule(managing.for_unnotified, audience.list_unnotified),
     audience.ReviewSubscribers:    _rule(managing.for_review, audience.review),
     audience.ResumeReviews:        _rule(managing.for_resume_reviews, audience.resume),
     trims.TrimItems:             _rule(managing.for_trim, trims.trim),
     trims.ResumeTrims:           _rule(managing.for_resume_trims, trims.resume),
-    declare.DeleteUnused:         _rule(unused_queues.for_unused, declare.delete_unused),
+    declare.DeleteUnused:         _rule(managing.for_unused, declare.delete_unused),
     take.Take:                   _rule(queue.for_take, take.take, validity.of_take),
     unlock.Touch:                 _rule(queue.for_settle, unlock.touch, validity.of_touch),
     dead_letters.Redrive:             _rule(reading.for_redrive, dead_letters.redrive, validity.of_redrive),
@@ -266,28 +258,28 @@ RULES: Final[dict[type, Rule]] = {
     dead_letters.Cancel:               _rule(queue.for_settle, dead_letters.cancel, validity.of_cancel),
     dead_letters.Discard:              _rule(queue.for_discard, dead_letters.discard, validity.of_node),
     retrieve.Retrieve:           _rule(reading.for_retrieve, retrieve.retrieve, validity.of_node),
-    read.ReadEvents:             _rule(read_facts.for_events, read.read, validity.of_node),
-    read.ReadItems:              _rule(read_facts.for_items, read.read, validity.of_node),
-    read.ReadNodes:              _rule(read_facts.for_read_nodes, read.read),
+    read.ReadEvents:             _rule(reading.for_events, read.read, validity.of_node),
+    read.ReadItems:              _rule(reading.for_items, read.read, validity.of_node),
+    read.ReadNodes:              _rule(reading.for_read_nodes, read.read),
     retrieve.ReadNewer:             _rule(reading.for_newer, retrieve.read_newer, validity.of_node),
     once.ReadUsedKey:        _rule(publishing.for_used_key, once.read_used_key, validity.of_node),
-    settle.ReadHeld:               _rule(held_facts.for_held, settle.read_held, validity.of_node),
+    settle.ReadHeld:               _rule(queue.for_held, settle.read_held, validity.of_node),
     retrieve.AskNewest:             _rule(reading.for_newest, retrieve.ask_newest),
-    survey.ReadSurvey:           _rule(read_facts.for_survey, survey.survey),
-    read.Trim:                   _rule(read_facts.for_trim, read.trim),
+    survey.ReadSurvey:           _rule(reading.for_survey, survey.survey),
+    read.Trim:                   _rule(reading.for_trim, read.trim),
     survey.KeepSamples:         _rule(inspecting.for_keep, survey.keep_samples),
     survey.ReadSamples:         _rule(inspecting.for_read, survey.read_samples),
     inspect.AskPowers:           _rule(inspecting.for_powers, inspect.ask_powers),
     inspect.ReadWorkers:         _rule(inspecting.for_workers, inspect.read_workers, validity.of_node),
-    inspect.ReadConnections: _rule(connection_facts.for_connections, inspect.read_connections),
-    inspect.EndConnection:   _rule(connection_facts.for_end, inspect.end_connection),
+    inspect.ReadConnections: _rule(inspecting.for_connections, inspect.read_connections),
+    inspect.EndConnection:   _rule(inspecting.for_end, inspect.end_connection),
     inspect.Peek:                _rule(inspecting.for_peek, inspect.peek, validity.of_node),
     dead_letters.ReadReasons:          _rule(inspecting.for_reasons, dead_letters.read_reasons, validity.of_node),
     inspect.AskService:          _rule(inspecting.for_service, inspect.ask_service),
     unlock.FreeLocks:              _rule(inspecting.for_free, unlock.free_locks, validity.of_free),
     unlock.Dismiss:                _rule(inspecting.for_free, unlock.dismiss, validity.of_node),
     unlock.FreeHeld:               _rule(inspecting.for_free_held, unlock.free_held),
-    staging.StagePublish:        _rule(staged_facts.for_stage, staging.stage, validity.of_stage),
+    staging.StagePublish:        _rule(transactions.for_stage, staging.stage, validity.of_stage),
     staging.AbortVersion:        _rule(transactions.for_abort, staging.abort, validity.of_abort),
     staging.AskLastVersion:      _rule(transactions.for_app, staging.last_version, validity.of_app),
     staging.ListTransactions:    _rule(transactions.for_list, staging.list_transactions, validity.of_records),
@@ -309,26 +301,26 @@ RULES: Final[dict[type, Rule]] = {
     schedules.DeclareSchedules:       _rule(scheduling.for_declare, schedules.declare_schedules),
     presence.Arrive:               _rule(queue.for_arrive, presence.arrive),
     once.KeepSecret:  _rule(publishing.for_secret, once.keep_secret),
-    registrations.Register:        _rule(registration_facts.for_register, registrations.register, validity.of_node),
-    registrations.Unregister:      _rule(registration_facts.for_registration, registrations.unregister, validity.of_node),
-    registrations.Enable:          _rule(registration_facts.for_registration, registrations.enable, validity.of_node),
-    registrations.Claim:           _rule(registration_facts.for_claim, registrations.claim),
-    registrations.NotePush:        _rule(registration_facts.for_registration, registrations.note_push),
-    registrations.ListRegistrations: _rule(registration_facts.for_list_registrations, registrations.list_registrations),
+    registrations.Register:        _rule(keeping.for_register, registrations.register, validity.of_node),
+    registrations.Unregister:      _rule(keeping.for_registration, registrations.unregister, validity.of_node),
+    registrations.Enable:          _rule(keeping.for_registration, registrations.enable, validity.of_node),
+    registrations.Claim:           _rule(keeping.for_claim, registrations.claim),
+    registrations.NotePush:        _rule(keeping.for_registration, registrations.note_push),
+    registrations.ListRegistrations: _rule(keeping.for_list_registrations, registrations.list_registrations),
     registrations.ListPushed:           _rule(managing.for_pushed, registrations.list_pushed),
     expire.Expire:               _rule(queue.for_expiry, expire.expire),
     expire.ListOverdue:          _rule(queue.for_list, expire.list_overdue),
     presence.Leave:                _rule(queue.for_leave, presence.leave),
     presence.FreeLeft:             _rule(queue.for_free_left, presence.free_left),
     presence.AnsweredElsewhere:  _rule(queue.for_answered, presence.answered_elsewhere),
-    forward.Forward:         _rule(forward_facts.for_forward, forward.forward),
-    forward.EndForward:      _rule(forward_facts.for_end, forward.end_forward),
-    messages.KeepMessage:           _rule(qos_facts.for_keep_message, messages.keep),
-    messages.DeliverMessage:     _rule(qos_facts.for_deliver, messages.deliver),
-    messages.ForgetMessages:      _rule(qos_facts.for_forget, messages.forget_messages),
-    messages.DropMessages:        _rule(qos_facts.for_drop, messages.drop_messages),
-    messages.ReadMessage:       _rule(qos_facts.for_read, messages.read_message),
-    messages.ListMessages:      _rule(qos_facts.for_list_messages, messages.list_messages),
+    forward.Forward:         _rule(keeping.for_forward, forward.forward),
+    forward.EndForward:      _rule(keeping.for_end, forward.end_forward),
+    messages.KeepMessage:           _rule(keeping.for_keep_message, messages.keep),
+    messages.DeliverMessage:     _rule(keeping.for_deliver, messages.deliver),
+    messages.ForgetMessages:      _rule(keeping.for_forget, messages.forget_messages),
+    messages.DropMessages:        _rule(keeping.for_drop, messages.drop_messages),
+    messages.ReadMessage:       _rule(keeping.for_read, messages.read_message),
+    messages.ListMessages:      _rule(keeping.for_list_messages, messages.list_messages),
     presence.Bounce:               _rule(queue.for_bounce, presence.bounce),
     unlock.Recover:             _rule(queue.for_recovery, unlock.recover),
     unlock.Resend:               _rule(queue.for_resend, unlock.resend),
@@ -396,8 +388,8 @@ Read = (
     | registrations.ListRegistrations
     | registrations.ListPushed
     | AskUnanswered
-    | crowds.NextSubscribers
-    | crowds.ListUnnotified
+    | audience.NextSubscribers
+    | audience.ListUnnotified
     | messages.ReadMessage
     | messages.ListMessages
 )

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from pubqueue.model import records as messages
 from pubqueue.model import replies, schedules, transactions
-from pubqueue.model import replies as nodes
 from pubqueue.model.records import PushedNodes, Registrations
 from pubqueue.model.replies import WHOLE, Part
 
@@ -356,7 +355,7 @@ Reply = (
     | KeyUsed
     | Expired
     | Overdue
-    | nodes.NodeReply
+    | replies.NodeReply
     | messages.Reply
     | transactions.Reply
     | schedules.Reply

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from pubqueue.model import changes as c
-from pubqueue.model import changes as s
+from pubqueue.model import changes
 from pubqueue.model import transactions as t
 from pubqueue.model.entities import Millis, State
 from pubqueue.model.records import Event, EventKind, LogEntry, PublishedByCommit
@@ -49,12 +48,12 @@ def _of(kind: EventKind, item: Item, now: Millis, detail: str = "") -> Event:
     )
 
 
-def _added(_asked: object, change: c.AddItem, _now: Millis) -> tuple[LogEntry, ...]:
+def _added(_asked: object, change: changes.AddItem, _now: Millis) -> tuple[LogEntry, ...]:
     who, item = change.publisher, change.draft.id
     return (Event(EventKind.PUBLISHED, change.node, item, 0, None, who, Millis(0)),)
 
 
-def _replaced(_asked: object, change: c.ReplacePayload, now: Millis) -> tuple[LogEntry, ...]:
+def _replaced(_asked: object, change: changes.ReplacePayload, now: Millis) -> tuple[LogEntry, ...]:
     """Return two events: the old work is withdrawn and the new is published, so that counts add up."""
     item = change.item
     after = replace(item, publisher=change.publisher, published=now)
@@ -64,14 +63,14 @@ def _replaced(_asked: object, change: c.ReplacePayload, now: Millis) -> tuple[Lo
     )
 
 
-def _locked(_asked: object, change: c.Lock, now: Millis) -> tuple[LogEntry, ...]:
+def _locked(_asked: object, change: changes.Lock, now: Millis) -> tuple[LogEntry, ...]:
     item = change.item
     age = Millis(max(0, now - item.published))
     who = change.holder, item.publisher
     return (Event(EventKind.DELIVERED, item.node, item.id, item.acquired + 1, *who, age),)
 
 
-def _released(asked: object, change: c.Release, now: Millis) -> tuple[LogEntry, ...]:
+def _released(asked: object, change: changes.Release, now: Millis) -> tuple[LogEntry, ...]:
     return (_end(asked, change.item, now),)
 
 
@@ -94,7 +93,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(EventKind.UNLOCKED, item, now)
 
 
-def _gave_up(asked: object, change: c.GiveUp, now: Millis) -> tuple[LogEntry, ...]:
+def _gave_up(asked: object, change: changes.GiveUp, now: Millis) -> tuple[LogEntry, ...]:
     ends = () if change.item.holder is None else (_end(asked, change.item, now),)
     dead = replace(change.item, failed=change.failed)
     here = replace(_of(EventKind.DEAD, dead, now, change.reason), to=change.to)
@@ -104,7 +103,7 @@ def _gave_up(asked: object, change: c.GiveUp, now: Millis) -> tuple[LogEntry, ..
     return (*ends, here, there)
 
 
-def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, ...]:
+def _revived(_asked: object, change: changes.Revive, now: Millis) -> tuple[LogEntry, ...]:
     here = _of(EventKind.REQUEUED, change.item, now)
     if change.to == change.item.node:
         return (here,)
@@ -112,7 +111,7 @@ def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, .
     return replace(here, to=change.to), there
 
 
-def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
+def _removed(asked: object, change: changes.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
     if change.item.state is State.DONE:  # this was logged when it was done
         return ()
     done = isinstance(asked, Settle) and finishes(asked, change.item)
@@ -124,7 +123,7 @@ def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry
     return (_of(EventKind.COMPLETED, item, now),)
 
 
-def _purged(_asked: object, change: c.PurgeNode, _now: Millis) -> tuple[LogEntry, ...]:
+def _purged(_asked: object, change: changes.PurgeNode, _now: Millis) -> tuple[LogEntry, ...]:
     return (Event(EventKind.PURGED, change.node, detail=str(change.items)),)
 
 
@@ -134,52 +133,52 @@ def _committed(_asked: object, change: t.Commit, _now: Millis) -> tuple[LogEntry
 
 # fmt: off
 EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = {
-    c.CreateNode:      _nothing,
-    c.ConfigureNode:   _nothing,
-    c.DeleteNode:      _nothing,   # its log goes with it
-    c.PurgeNode:       _purged,
-    c.DropFormer:        _nothing,
-    s.BeginReview:     _nothing,
-    s.EndReview:       _nothing,
-    c.BeginTrim:       _nothing,
-    c.EndTrim:         _nothing,   # each item has an event of its own
-    s.EndSubscriptions: _nothing,
-    c.SetAffiliation:  _nothing,
-    s.AddSubscription: _nothing,
-    s.AddAnother:      _nothing,
-    s.SetWindow:       _nothing,
-    s.SetLockTimeout:  _nothing,
-    s.SetLevel:        _nothing,
-    s.SetTerms:        _nothing,
-    s.Approve:         _nothing,
-    s.SetAvailable:    _nothing,
-    s.EndSubscription: _nothing,   # locks outlive it
-    s.NoteUnanswered:     _nothing,
-    c.NoteResource:    _nothing,
-    c.NoteActivity:          _nothing,
-    c.NoteAble:        _nothing,
-    c.ForgetResource:  _nothing,
-    c.AddItem:         _added,
-    c.ReplacePayload:  _replaced,
-    c.Lock:            _locked,
-    c.Release:         _released,
-    c.Postpone:        _nothing,   # it waits as before, only longer
-    c.Extend:          _nothing,
-    c.SetLife:         _nothing,
-    c.Revive:          _revived,
-    c.Ripen:           _nothing,
-    c.TakeTurn:        _nothing,   # in listings of the queue it waits as before
-    c.CallGroups:      _nothing,
-    s.Recount:         _nothing,
-    c.OpenWindow:      _nothing,
-    c.SpendRate:       _nothing,
-    c.PutRow:          _nothing,
-    c.DropRow:         _nothing,
-    c.Forget:          _nothing,
-    c.ForgetEvents:    _nothing,
-    c.NoteSamples:     _nothing,
-    c.GiveUp:          _gave_up,
-    c.RemoveItem:      _removed,
+    changes.CreateNode:      _nothing,
+    changes.ConfigureNode:   _nothing,
+    changes.DeleteNode:      _nothing,   # its log goes with it
+    changes.PurgeNode:       _purged,
+    changes.DropFormer:        _nothing,
+    changes.BeginReview:     _nothing,
+    changes.EndReview:       _nothing,
+    changes.BeginTrim:       _nothing,
+    changes.EndTrim:         _nothing,   # each item has an event of its own
+    changes.EndSubscriptions: _nothing,
+    changes.SetAffiliation:  _nothing,
+    changes.AddSubscription: _nothing,
+    changes.AddAnother:      _nothing,
+    changes.SetWindow:       _nothing,
+    changes.SetLockTimeout:  _nothing,
+    changes.SetLevel:        _nothing,
+    changes.SetTerms:        _nothing,
+    changes.Approve:         _nothing,
+    changes.SetAvailable:    _nothing,
+    changes.EndSubscription: _nothing,   # locks outlive it
+    changes.NoteUnanswered:     _nothing,
+    changes.NoteResource:    _nothing,
+    changes.NoteActivity:          _nothing,
+    changes.NoteAble:        _nothing,
+    changes.ForgetResource:  _nothing,
+    changes.AddItem:         _added,
+    changes.ReplacePayload:  _replaced,
+    changes.Lock:            _locked,
+    changes.Release:         _released,
+    changes.Postpone:        _nothing,   # it waits as before, only longer
+    changes.Extend:          _nothing,
+    changes.SetLife:         _nothing,
+    changes.Revive:          _revived,
+    changes.Ripen:           _nothing,
+    changes.TakeTurn:        _nothing,   # in listings of the queue it waits as before
+    changes.CallGroups:      _nothing,
+    changes.Recount:         _nothing,
+    changes.OpenWindow:      _nothing,
+    changes.SpendRate:       _nothing,
+    changes.PutRow:          _nothing,
+    changes.DropRow:         _nothing,
+    changes.Forget:          _nothing,
+    changes.ForgetEvents:    _nothing,
+    changes.NoteSamples:     _nothing,
+    changes.GiveUp:          _gave_up,
+    changes.RemoveItem:      _removed,
     t.Stage:           _nothing,   # it is not visible yet
     t.SetAside:        _nothing,   # nor that
     t.Commit:          _committed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.engine import listings as it
+from pubqueue.engine import listings
 from pubqueue.engine.listings import UNBOUNDED, NodeBytes, NodeWinners, WinnerClass
 from pubqueue.engine.rows import Conflict
 from pubqueue.model.entities import NO_TIME, Draft, Item, ItemId, NodeName, State
@@ -16,7 +16,6 @@ from pubqueue.stores.sql.session import packed_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.engine import listings as ve
     from pubqueue.engine.rows import Judged
     from pubqueue.model.transactions import SetAside
     from pubqueue.stores.sql.session import SqlSession, Values
@@ -37,7 +36,7 @@ BACK: Final = "_back"
 
 
 def item_ids(
-    session: SqlSession, which: it.ItemIds, after: int | None, limit: int, back: str = ""
+    session: SqlSession, which: listings.ItemIds, after: int | None, limit: int, back: str = ""
 ) -> list[ItemId]:
     """Return ids of items, in the order of publication or backward."""
     rows = session.rows(f"item_ids{back}", session.contents_of(which.node), after or 0, limit)
@@ -45,7 +44,7 @@ def item_ids(
 
 
 def _places(
-    session: SqlSession, which: it.Places, after: int | None, limit: int
+    session: SqlSession, which: listings.Places, after: int | None, limit: int
 ) -> list[tuple[int, int]]:
     query = "created" if which.created else "modified"
     edge = BEHIND_ALL if which.backward else 0
@@ -53,12 +52,14 @@ def _places(
     return session.rows(f"{query}{BACK}" if which.backward else query, *values)
 
 
-def _place_of(session: SqlSession, which: it.PlaceOf, _after: object, limit: int) -> list[int]:
+def _place_of(
+    session: SqlSession, which: listings.PlaceOf, _after: object, limit: int
+) -> list[int]:
     return [row[0] for row in session.rows("place_of", which.number)][:limit]
 
 
 def _items(
-    session: SqlSession, which: it.Items, after: int | None, limit: int
+    session: SqlSession, which: listings.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
     numbers, place = which.numbers, after or (BEHIND_ALL if which.newest else 0)
     if which.holders is not None:
@@ -72,7 +73,7 @@ def _items(
     return with_payloads(session, reversed(rows) if which.newest else rows)
 
 
-def _held(session: SqlSession, which: it.Items, place: int) -> tuple[int, ...]:
+def _held(session: SqlSession, which: listings.Items, place: int) -> tuple[int, ...]:
     """Return the numbers of the items that the holders hold, the newest first if the listing is backward."""
     rows = session.rows("held_numbers", session.contents_of(which.node), packed_keys(which.holders))
     if which.newest:
@@ -91,14 +92,16 @@ def _fitting(session: SqlSession, query: str, values: Values, room: int) -> list
     return rows
 
 
-def _dead(session: SqlSession, which: it.DeadItems, after: int | None, limit: int) -> list[Item]:
+def _dead(
+    session: SqlSession, which: listings.DeadItems, after: int | None, limit: int
+) -> list[Item]:
     return items_of(
         session, session.rows("dead", session.contents_of(which.node), after or 0, limit)
     )
 
 
 def _done(
-    session: SqlSession, which: it.DoneItems, after: tuple[int, int] | None, limit: int
+    session: SqlSession, which: listings.DoneItems, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
     place = after or (which.since, 0)
     return items_of(
@@ -107,24 +110,26 @@ def _done(
 
 
 def _locks_from_last(
-    session: SqlSession, _which: it.LocksFromLast, after: tuple[int, int] | None, limit: int
+    session: SqlSession, _which: listings.LocksFromLast, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
     return items_of(session, session.rows("locks_from_last", *(after or LAST_OF_ALL), limit))
 
 
 def _locks(
-    session: SqlSession, _which: it.Locks, after: tuple[int, int] | None, limit: int
+    session: SqlSession, _which: listings.Locks, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
     return items_of(session, session.rows("locks", *(after or (0, 0)), limit))
 
 
-def _held_by(session: SqlSession, which: it.HeldBy, after: int | None, limit: int) -> list[Item]:
+def _held_by(
+    session: SqlSession, which: listings.HeldBy, after: int | None, limit: int
+) -> list[Item]:
     contents = None if which.node is None else session.contents_of(which.node)
     return items_of(session, session.rows("held_by", which.holder, after or 0, contents, limit))
 
 
 def _shown(
-    session: SqlSession, which: it.ItemEntries, after: int | None, limit: int
+    session: SqlSession, which: listings.ItemEntries, after: int | None, limit: int
 ) -> list[ItemEntry]:
     query = "shown_dead" if which.state is State.DEAD else "shown"
     state = None if which.state is None else which.state.value
@@ -135,25 +140,27 @@ def _shown(
     return [ItemEntry(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
 
 
-def _stride(session: SqlSession, which: it.Stride, after: int | None, limit: int) -> list[int]:
+def _stride(
+    session: SqlSession, which: listings.Stride, after: int | None, limit: int
+) -> list[int]:
     rows = session.rows("number_further_on", session.contents_of(which.node), after or 0, limit)
     return [row[0] for row in rows]
 
 
-def _held_of(session: SqlSession, which: it.HeldOf, _after: object, limit: int) -> list[int]:
+def _held_of(session: SqlSession, which: listings.HeldOf, _after: object, limit: int) -> list[int]:
     keys = _group_keys(session, which.of[:limit])
     return [int(row[0]) for row in session.rows("held_of", packed_keys(keys))]
 
 
 def _group_turns(
-    session: SqlSession, which: it.GroupTurns, _after: object, limit: int
+    session: SqlSession, which: listings.GroupTurns, _after: object, limit: int
 ) -> list[int]:
     keys = _group_keys(session, which.groups[:limit])
     return [int(row[0]) for row in session.rows("group_turns", packed_keys(keys))]
 
 
 def _group_lines(
-    session: SqlSession, which: it.GroupLines, _after: object, limit: int
+    session: SqlSession, which: listings.GroupLines, _after: object, limit: int
 ) -> list[Item]:
     keys = _group_keys(session, which.groups)
     return items_of(session, session.rows("group_lines", packed_keys(keys), limit))
@@ -169,42 +176,44 @@ def _group_keys(
 
 
 def _waiting_groups(
-    session: SqlSession, which: it.WaitingGroups, after: str | None, limit: int
+    session: SqlSession, which: listings.WaitingGroups, after: str | None, limit: int
 ) -> list[str]:
     rows = session.rows("waiting_groups", session.contents_of(which.node), after or "", limit)
     return [row[0] for row in rows]
 
 
 def _newest_of_each(
-    session: SqlSession, which: it.NewestItems, _after: object, limit: int
+    session: SqlSession, which: listings.NewestItems, _after: object, limit: int
 ) -> list[tuple[NodeName, int]]:
     return session.rows("newest_items", packed_keys(which.nodes), limit)
 
 
-def _newest(session: SqlSession, which: it.NewestItem, _after: object, limit: int) -> list[int]:
+def _newest(
+    session: SqlSession, which: listings.NewestItem, _after: object, limit: int
+) -> list[int]:
     query = "newest_death" if which.dead else "newest_item"
     return [int(session.row(query, session.contents_of(which.node))[0])][:limit]
 
 
 # fmt: off
 ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
-    it.ItemIds:               item_ids,
-    it.Places:                _places,
-    it.PlaceOf:               _place_of,
-    it.Items:                 _items,
-    it.DeadItems:             _dead,
-    it.DoneItems:             _done,
-    it.LocksFromLast:         _locks_from_last,
-    it.Locks:                 _locks,
-    it.HeldBy:                _held_by,
-    it.HeldOf:                _held_of,
-    it.ItemEntries:           _shown,
-    it.Stride:                _stride,
-    it.NewestItem:            _newest,
-    it.NewestItems:           _newest_of_each,
-    it.GroupTurns:            _group_turns,
-    it.GroupLines:            _group_lines,
-    it.WaitingGroups:         _waiting_groups,
+    listings.ItemIds:               item_ids,
+    listings.Places:                _places,
+    listings.PlaceOf:               _place_of,
+    listings.Items:                 _items,
+    listings.DeadItems:             _dead,
+    listings.DoneItems:             _done,
+    listings.LocksFromLast:         _locks_from_last,
+    listings.Locks:                 _locks,
+    listings.HeldBy:                _held_by,
+    listings.HeldOf:                _held_of,
+    listings.ItemEntries:           _shown,
+    listings.Stride:                _stride,
+    listings.NewestItem:            _newest,
+    listings.NewestItems:           _newest_of_each,
+    listings.GroupTurns:            _group_turns,
+    listings.GroupLines:            _group_lines,
+    listings.WaitingGroups:         _waiting_groups,
 }
 # fmt: on
 
@@ -215,7 +224,7 @@ _STATES: Final = {state.value: state for state in State}
 
 
 def rows(
-    session: SqlSession, which: ve.WinnerRows, after: tuple[int, int] | None, limit: int
+    session: SqlSession, which: listings.WinnerRows, after: tuple[int, int] | None, limit: int
 ) -> list[WinnerRow]:
     """Return the rows after a row of a part."""
     first, behind = after or (-1, -1)
@@ -235,7 +244,7 @@ def rows(
     return found
 
 
-def _attempts(session: SqlSession, which: ve.WinnerRows) -> list[tuple[int, int, int]]:
+def _attempts(session: SqlSession, which: listings.WinnerRows) -> list[tuple[int, int, int]]:
     """Return the attempt that counts for each part, by part."""
     named = None if which.parts is None else set(which.parts)
     return [
@@ -259,7 +268,7 @@ def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerR
 
 
 def unmoved(
-    session: SqlSession, _which: ve.Unmoved, _after: object, limit: int
+    session: SqlSession, _which: listings.Unmoved, _after: object, limit: int
 ) -> list[tuple[str, int]]:
     """Return committed versions with rows that are still to be moved."""
     return session.rows("unmoved", limit)
@@ -271,7 +280,9 @@ ALL = UNBOUNDED
 """No limit, as the statements take it."""
 
 
-def begin(session: SqlSession, which: ve.Winners, _after: object, limit: int) -> list[NodeWinners]:
+def begin(
+    session: SqlSession, which: listings.Winners, _after: object, limit: int
+) -> list[NodeWinners]:
     """Begin a commit of these attempts, (part, attempt): return each node with its rows and ids."""
     _choose(session, which)
     (transaction,) = session.row("open_version", which.app, which.version) or (0,)
@@ -282,7 +293,7 @@ def begin(session: SqlSession, which: ve.Winners, _after: object, limit: int) ->
     return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
 
 
-def _choose(session: SqlSession, which: ve.Winners) -> None:
+def _choose(session: SqlSession, which: listings.Winners) -> None:
     session.met.clear()
     session.run("forget_winners")
     session.run("empty_conflicts")
@@ -293,7 +304,7 @@ def _choose(session: SqlSession, which: ve.Winners) -> None:
 
 
 def conflicts(
-    session: SqlSession, which: ve.Conflicts, _after: object, limit: int
+    session: SqlSession, which: listings.Conflicts, _after: object, limit: int
 ) -> list[Conflict]:
     """Return winners that are still to be compared by meaning with what exists under their ids.
 
@@ -325,7 +336,7 @@ def judge(session: SqlSession, change: Judged) -> None:
 
 
 def classes(
-    session: SqlSession, which: ve.WinnerClasses, _after: object, limit: int
+    session: SqlSession, which: listings.WinnerClasses, _after: object, limit: int
 ) -> list[WinnerClass]:
     """Return the classes of conflicts of a node's winners."""
     return [
@@ -335,13 +346,15 @@ def classes(
 
 
 def byte_counts(
-    session: SqlSession, _which: ve.WinningBytes, _after: object, limit: int
+    session: SqlSession, _which: listings.WinningBytes, _after: object, limit: int
 ) -> list[NodeBytes]:
     """Return how many bytes the winners add to each node."""
     return [NodeBytes(*row) for row in session.rows("winning_bytes")[:limit]]
 
 
-def taken(session: SqlSession, which: ve.TakenWinners, _after: object, limit: int) -> list[TakenId]:
+def taken(
+    session: SqlSession, which: listings.TakenWinners, _after: object, limit: int
+) -> list[TakenId]:
     """Return the winners of a node that cannot have their ids."""
     rows = session.rows("conflicts_in_the_way", which.node, limit)
     return [TakenId(which.node, name, State(state)) for name, state in rows]
@@ -356,7 +369,9 @@ def set_aside(session: SqlSession, change: SetAside) -> None:
         session.run("drop_conflicts_of_node")
 
 
-def drafts(session: SqlSession, which: ve.WinningDrafts, _after: object, limit: int) -> list[Draft]:
+def drafts(
+    session: SqlSession, which: listings.WinningDrafts, _after: object, limit: int
+) -> list[Draft]:
     """Return the winners of a node, in their order."""
     rows = session.rows("winning_drafts", which.node, limit)
     return [

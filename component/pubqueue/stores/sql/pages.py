@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pubqueue.engine import listings as it
-from pubqueue.engine import listings as li
-from pubqueue.engine import listings as ve
+from pubqueue.engine import listings
 from pubqueue.engine.rows import AffiliationRow
 from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription, SubscriptionState
 from pubqueue.model.records import Event, EventKind, Holding
@@ -27,12 +25,12 @@ if TYPE_CHECKING:
 # Pages of nodes, subscriptions and affiliations.
 
 
-def _nodes(session: SqlSession, which: li.Nodes, after: str | None, limit: int) -> list[Node]:
+def _nodes(session: SqlSession, which: listings.Nodes, after: str | None, limit: int) -> list[Node]:
     return found_nodes(session, which, after or "", limit)
 
 
 def found_nodes(
-    session: SqlSession, which: li.Nodes, place: str, limit: int, back: str = ""
+    session: SqlSession, which: listings.Nodes, place: str, limit: int, back: str = ""
 ) -> list[Node]:
     """Return the nodes of the listing after a place, or before it."""
     access = () if which.access is None else (which.access.value,)
@@ -46,7 +44,7 @@ def found_nodes(
 
 
 def _nodes_named(
-    session: SqlSession, which: li.NodesNamed, after: str | None, limit: int
+    session: SqlSession, which: listings.NodesNamed, after: str | None, limit: int
 ) -> list[Node]:
     ends = after or which.prefix, _behind(which.prefix)
     access = () if which.access is None else (which.access.value,)
@@ -55,7 +53,7 @@ def _nodes_named(
 
 
 def _nodes_of_account_named(
-    session: SqlSession, which: li.NodesOfAccountNamed, after: str | None, limit: int
+    session: SqlSession, which: listings.NodesOfAccountNamed, after: str | None, limit: int
 ) -> list[tuple[Node, Affiliation]]:
     ends = after or which.prefix, _behind(which.prefix)
     rows = session.rows("nodes_of_account_named", which.account, *ends, limit)
@@ -63,7 +61,7 @@ def _nodes_of_account_named(
 
 
 def _nodes_pushed(
-    session: SqlSession, _which: li.NodesPushed, after: str | None, limit: int
+    session: SqlSession, _which: listings.NodesPushed, after: str | None, limit: int
 ) -> list[Node]:
     return [_node(session, row) for row in session.rows("nodes_pushed", after or "", limit)]
 
@@ -79,14 +77,17 @@ def _node(session: SqlSession, row: Any) -> Node:  # noqa: ANN401  # a node's co
 
 
 def _ready_nodes(
-    session: SqlSession, _which: li.ReadyNodes, after: int | None, limit: int
-) -> list[li.Look]:
+    session: SqlSession, _which: listings.ReadyNodes, after: int | None, limit: int
+) -> list[listings.Look]:
     rows = session.rows("ready_nodes", after or 0, limit)
-    return [li.Look(*row) for row in rows]
+    return [listings.Look(*row) for row in rows]
 
 
 def _free_subscriptions(
-    session: SqlSession, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
+    session: SqlSession,
+    which: listings.FreeSubscriptions,
+    after: tuple[Any, ...] | None,
+    limit: int,
 ) -> list[Subscription]:
     node = session.id(which.node)
     rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
@@ -94,7 +95,7 @@ def _free_subscriptions(
 
 
 def _subscribers(
-    session: SqlSession, which: li.Subscribers, after: Jid | None, limit: int
+    session: SqlSession, which: listings.Subscribers, after: Jid | None, limit: int
 ) -> list[Jid]:
     return [
         row[0] for row in session.rows("subscribers_of", session.id(which.node), after or "", limit)
@@ -102,7 +103,7 @@ def _subscribers(
 
 
 def _several_of(
-    session: SqlSession, which: li.SeveralOf, after: Jid | None, limit: int
+    session: SqlSession, which: listings.SeveralOf, after: Jid | None, limit: int
 ) -> list[Subscription]:
     values = session.id(which.node), after or "", which.through, limit
     return [
@@ -111,7 +112,11 @@ def _several_of(
 
 
 def subscriptions_of(
-    session: SqlSession, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
+    session: SqlSession,
+    which: listings.SubscriptionsOf,
+    after: str | None,
+    limit: int,
+    back: str = "",
 ) -> list[Subscription]:
     """Return subscriptions to a node, by JID or backward."""
     node = session.id(which.node)
@@ -120,61 +125,67 @@ def subscriptions_of(
 
 
 def _subscriber_roles(
-    session: SqlSession, which: li.SubscriberRoles, after: Jid | None, limit: int
+    session: SqlSession, which: listings.SubscriberRoles, after: Jid | None, limit: int
 ) -> list[tuple[Jid, Affiliation, SubscriptionState]]:
     rows = session.rows("subscriber_roles", session.id(which.node), after or "", limit)
     return [(jid, Affiliation(word), SubscriptionState(state)) for jid, word, state in rows]
 
 
 def _reviews(
-    session: SqlSession, _which: li.Reviews, after: NodeName | None, limit: int
+    session: SqlSession, _which: listings.Reviews, after: NodeName | None, limit: int
 ) -> list[NodeName]:
     return [row[0] for row in session.rows("reviews", after or "", limit)]
 
 
 def _node_sums(
-    session: SqlSession, _which: li.NodeSums, after: tuple[Jid, int] | None, limit: int
+    session: SqlSession, _which: listings.NodeSums, after: tuple[Jid, int] | None, limit: int
 ) -> list[tuple[int, Holding]]:
     rows = session.rows("node_sums", *(after or ("", 0)), limit)
     return [(last, Holding(*facts)) for *facts, last in rows]
 
 
 def _trims(
-    session: SqlSession, _which: li.Trims, after: NodeName | None, limit: int
+    session: SqlSession, _which: listings.Trims, after: NodeName | None, limit: int
 ) -> list[NodeName]:
     return [row[0] for row in session.rows("trims", after or "", limit)]
 
 
 def _seeks(
-    session: SqlSession, _which: li.Seeks, after: NodeName | None, limit: int
+    session: SqlSession, _which: listings.Seeks, after: NodeName | None, limit: int
 ) -> list[NodeName]:
     return [row[0] for row in session.rows("seeks_under_way", after or "", limit)]
 
 
 def _keeping(
-    session: SqlSession, _which: li.Keeping, after: NodeName | None, limit: int
+    session: SqlSession, _which: listings.Keeping, after: NodeName | None, limit: int
 ) -> list[NodeName]:
     return [row[0] for row in session.rows("queues_that_keep", after or "", limit)]
 
 
-def _moved_to(session: SqlSession, which: li.MovedTo, _after: object, limit: int) -> list[str]:
+def _moved_to(
+    session: SqlSession, which: listings.MovedTo, _after: object, limit: int
+) -> list[str]:
     return [row[0] for row in session.rows("moved_to", which.node)][:limit]
 
 
 def _former_subscribers(
-    session: SqlSession, which: li.FormerSubscribers, after: Jid | None, limit: int
+    session: SqlSession, which: listings.FormerSubscribers, after: Jid | None, limit: int
 ) -> list[Jid]:
     return [row[0] for row in session.rows("former_subscribers", which.node, after or "", limit)]
 
 
 def _unnotified_nodes(
-    session: SqlSession, _which: li.UnnotifiedNodes, after: int | None, limit: int
+    session: SqlSession, _which: listings.UnnotifiedNodes, after: int | None, limit: int
 ) -> list[tuple[int, NodeName]]:
     return session.rows("unnotified_nodes", after or 0, limit)
 
 
 def affiliations_of(
-    session: SqlSession, which: li.AffiliationsOf, after: str | None, limit: int, back: str = ""
+    session: SqlSession,
+    which: listings.AffiliationsOf,
+    after: str | None,
+    limit: int,
+    back: str = "",
 ) -> list[AffiliationRow]:
     """Return affiliations with a node, by account or backward."""
     node, roles = session.id(which.node), packed(which.roles)
@@ -183,7 +194,7 @@ def affiliations_of(
 
 
 def connections_of(
-    session: SqlSession, which: li.ConnectionsOf, after: int | None, limit: int
+    session: SqlSession, which: listings.ConnectionsOf, after: int | None, limit: int
 ) -> list[tuple[int, Jid]]:
     """Return subscriptions of addresses that look like connections of an instance."""
     rows = session.rows("connections_of", after or 0, _like(which), limit)
@@ -191,7 +202,7 @@ def connections_of(
 
 
 def holders_of(
-    session: SqlSession, which: it.HoldersOf, after: str | None, limit: int
+    session: SqlSession, which: listings.HoldersOf, after: str | None, limit: int
 ) -> list[Jid]:
     """Return addresses that look like connections of an instance and hold items."""
     rows = session.rows("holders_of", after or "", _like(which), limit)
@@ -199,20 +210,24 @@ def holders_of(
 
 
 def full_holders(
-    session: SqlSession, _which: it.FullHolders, after: str | None, limit: int
+    session: SqlSession, _which: listings.FullHolders, after: str | None, limit: int
 ) -> list[Jid]:
     """Return full JIDs that hold items."""
     return [Jid(jid) for (jid,) in session.rows("holders_of", after or "", "%/%", limit)]
 
 
-def _like(which: li.ConnectionsOf | it.HoldersOf) -> str:
+def _like(which: listings.ConnectionsOf | listings.HoldersOf) -> str:
     """Return the pattern of such addresses."""
     service = which.service.replace("!", "!!").replace("_", "!_").replace("%", "!%")
     return f"%@{service}/%.{which.instance}.%"
 
 
 def nodes_of_account(
-    session: SqlSession, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
+    session: SqlSession,
+    which: listings.NodesOfAccount,
+    after: str | None,
+    limit: int,
+    back: str = "",
 ) -> list[tuple[Node, Affiliation]]:
     """Return nodes with the account's affiliation, by name or backward."""
     filters = packed(which.roles), packed(which.access)
@@ -224,7 +239,7 @@ def nodes_of_account(
 
 def subscriptions_of_account(
     session: SqlSession,
-    which: li.SubscriptionsOfAccount,
+    which: listings.SubscriptionsOfAccount,
     after: tuple[str, str] | None,
     limit: int,
     back: str = "",
@@ -237,7 +252,7 @@ def subscriptions_of_account(
 
 
 def _tallies(
-    session: SqlSession, which: li.NodeEntries, after: str | None, limit: int
+    session: SqlSession, which: listings.NodeEntries, after: str | None, limit: int
 ) -> list[NodeEntry]:
     counted = which.counted or (None, None)
     rows = session.rows("node_entries", packed_keys(which.nodes), after or "", limit, *counted)
@@ -251,7 +266,7 @@ def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
 
 
 def _counted(
-    session: SqlSession, which: it.Counted, after: tuple[int, int] | int | None, limit: int
+    session: SqlSession, which: listings.Counted, after: tuple[int, int] | int | None, limit: int
 ) -> list[tuple[int, object]]:
     contents = session.contents_of(which.node)
     if which.state is State.DEAD:
@@ -268,9 +283,11 @@ def _counted(
     return [(queued + waiting, last if looked == limit - queued else None)]
 
 
-def _too_large(session: SqlSession, which: it.TooLarge, _after: object, _limit: int) -> list[int]:
+def _too_large(
+    session: SqlSession, which: listings.TooLarge, _after: object, _limit: int
+) -> list[int]:
     contents = session.contents_of(which.node)
-    return [session.row("count_too_large", contents, which.byte_count, it.SIZES)[0]]
+    return [session.row("count_too_large", contents, which.byte_count, listings.SIZES)[0]]
 
 
 def packed(words: tuple[str, ...] | None) -> str | None:
@@ -280,33 +297,33 @@ def packed(words: tuple[str, ...] | None) -> str | None:
 
 # fmt: off
 NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
-    li.Nodes:                 _nodes,
-    li.NodesNamed:            _nodes_named,
-    li.NodesOfAccountNamed:   _nodes_of_account_named,
-    li.NodesPushed:           _nodes_pushed,
-    li.ReadyNodes:            _ready_nodes,
-    li.FreeSubscriptions:     _free_subscriptions,
-    li.Subscribers:           _subscribers,
-    li.SubscriptionsOf:       subscriptions_of,
-    li.SeveralOf:             _several_of,
-    li.SubscriberRoles:       _subscriber_roles,
-    li.Reviews:               _reviews,
-    li.Trims:                 _trims,
-    li.Seeks:                 _seeks,
-    li.Keeping:               _keeping,
-    li.NodeSums:              _node_sums,
-    li.MovedTo:               _moved_to,
-    li.FormerSubscribers:     _former_subscribers,
-    li.UnnotifiedNodes:           _unnotified_nodes,
-    li.AffiliationsOf:        affiliations_of,
-    li.NodesOfAccount:        nodes_of_account,
-    li.ConnectionsOf:         connections_of,
-    it.HoldersOf:             holders_of,
-    it.FullHolders:           full_holders,
-    li.SubscriptionsOfAccount: subscriptions_of_account,
-    li.NodeEntries:           _tallies,
-    it.Counted:               _counted,
-    it.TooLarge:              _too_large,
+    listings.Nodes:                 _nodes,
+    listings.NodesNamed:            _nodes_named,
+    listings.NodesOfAccountNamed:   _nodes_of_account_named,
+    listings.NodesPushed:           _nodes_pushed,
+    listings.ReadyNodes:            _ready_nodes,
+    listings.FreeSubscriptions:     _free_subscriptions,
+    listings.Subscribers:           _subscribers,
+    listings.SubscriptionsOf:       subscriptions_of,
+    listings.SeveralOf:             _several_of,
+    listings.SubscriberRoles:       _subscriber_roles,
+    listings.Reviews:               _reviews,
+    listings.Trims:                 _trims,
+    listings.Seeks:                 _seeks,
+    listings.Keeping:               _keeping,
+    listings.NodeSums:              _node_sums,
+    listings.MovedTo:               _moved_to,
+    listings.FormerSubscribers:     _former_subscribers,
+    listings.UnnotifiedNodes:           _unnotified_nodes,
+    listings.AffiliationsOf:        affiliations_of,
+    listings.NodesOfAccount:        nodes_of_account,
+    listings.ConnectionsOf:         connections_of,
+    listings.HoldersOf:             holders_of,
+    listings.FullHolders:           full_holders,
+    listings.SubscriptionsOfAccount: subscriptions_of_account,
+    listings.NodeEntries:           _tallies,
+    listings.Counted:               _counted,
+    listings.TooLarge:              _too_large,
 }
 # fmt: on
 
@@ -316,7 +333,7 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
 R = TypeVar("R")
 
 
-def page(session: SqlSession, which: li.Listing[R], after: object, limit: int) -> list[R]:
+def page(session: SqlSession, which: listings.Listing[R], after: object, limit: int) -> list[R]:
     """Return up to `limit` rows of a listing after `after`."""
     found: list[R] = PAGES[type(which)](session, which, after, limit)
     return found
@@ -326,46 +343,51 @@ BEHIND_WORDS: Final = chr(0x10FFFF)
 """Greater than every name and every JID: it is not a printable character, so none begins with it."""
 
 
-def _backward(session: SqlSession, which: li.Backward[Any], after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # a place of that listing
+def _backward(
+    session: SqlSession,
+    which: listings.Backward[Any],
+    after: Any,  # noqa: ANN401  # a place of that listing
+    limit: int,
+) -> list[Any]:
     match which.of:
-        case li.Nodes() as nodes:
+        case listings.Nodes() as nodes:
             return found_nodes(session, nodes, after or BEHIND_WORDS, limit, BACK)
-        case li.NodesOfAccount() as mine:
+        case listings.NodesOfAccount() as mine:
             return nodes_of_account(session, mine, after or BEHIND_WORDS, limit, BACK)
-        case li.AffiliationsOf() as people:
+        case listings.AffiliationsOf() as people:
             return affiliations_of(session, people, after or BEHIND_WORDS, limit, BACK)
-        case li.SubscriptionsOf() as some:
+        case listings.SubscriptionsOf() as some:
             return subscriptions_of(session, some, after or BEHIND_WORDS, limit, BACK)
-        case li.SubscriptionsOfAccount() as mine:
+        case listings.SubscriptionsOfAccount() as mine:
             place = after or (BEHIND_WORDS, "")
             return subscriptions_of_account(session, mine, place, limit, BACK)
-        case it.ItemIds() as ids:
+        case listings.ItemIds() as ids:
             return item_pages.item_ids(session, ids, after or BEHIND_ALL, limit, BACK)
         case other:
             raise TypeError(f"{type(other).__name__} is not paged backward")
 
 
-def _total(session: SqlSession, which: li.Total, _after: object, limit: int) -> list[int]:
+def _total(session: SqlSession, which: listings.Total, _after: object, limit: int) -> list[int]:
     match which.of:
-        case li.Nodes(access=None):
+        case listings.Nodes(access=None):
             row = session.row("count_nodes")
-        case li.Nodes(access=access, type=str(kind)):
+        case listings.Nodes(access=access, type=str(kind)):
             row = session.row("count_nodes_of", kind, str(access))
-        case li.Nodes(access=access, but=but) if but:
+        case listings.Nodes(access=access, but=but) if but:
             row = session.row("count_nodes_but", str(access), packed_keys(but))
-        case li.Nodes(access=access):
+        case listings.Nodes(access=access):
             row = session.row("count_nodes_with", str(access))
-        case li.AffiliationsOf(node=node, roles=roles):
+        case listings.AffiliationsOf(node=node, roles=roles):
             row = session.row("count_affiliations_of", session.id(node), packed(roles))
-        case li.NodesOfAccount(account=account) as mine:
+        case listings.NodesOfAccount(account=account) as mine:
             filters = packed(mine.roles), packed(mine.access)
             types = packed(mine.types), packed(mine.but or None)
             row = session.row("count_nodes_of_account", account, *filters, *types)
-        case li.SubscriptionsOf(node=node, state=state):
+        case listings.SubscriptionsOf(node=node, state=state):
             row = session.row("count_subscriptions_of", session.id(node), state.value)
-        case li.SubscriptionsOfAccount(account=account, node=node):
+        case listings.SubscriptionsOfAccount(account=account, node=node):
             row = session.row("count_subscriptions_of_account", account, node)
-        case it.HeldBy(holder=holder, node=node):
+        case listings.HeldBy(holder=holder, node=node):
             contents = None if node is None else session.contents_of(node)
             row = session.row("count_held_by", holder, contents)
         case other:
@@ -374,7 +396,7 @@ def _total(session: SqlSession, which: li.Total, _after: object, limit: int) -> 
 
 
 def _events(
-    session: SqlSession, which: li.Events, after: int | None, limit: int
+    session: SqlSession, which: listings.Events, after: int | None, limit: int
 ) -> list[EventEntry]:
     names = None if which.nodes is None else packed_keys(which.nodes)
     roles = which.account, packed_keys(which.roles)
@@ -383,17 +405,19 @@ def _events(
 
 
 def _log_ends(
-    session: SqlSession, _which: li.LogEnds, _after: object, limit: int
+    session: SqlSession, _which: listings.LogEnds, _after: object, limit: int
 ) -> list[tuple[int, int]]:
     return session.rows("log_ends")[:limit]
 
 
-def _aged(session: SqlSession, which: li.AgedEvents, _after: object, limit: int) -> list[int]:
+def _aged(session: SqlSession, which: listings.AgedEvents, _after: object, limit: int) -> list[int]:
     last = session.row("aged", which.before, limit)[0]
     return [] if last is None else [int(last)]
 
 
-def _records(session: SqlSession, which: ve.Records, after: int | None, limit: int) -> list[Record]:
+def _records(
+    session: SqlSession, which: listings.Records, after: int | None, limit: int
+) -> list[Record]:
     query = "records"
     if which.waiting:
         query = "open_records"
@@ -405,23 +429,27 @@ def _records(session: SqlSession, which: ve.Records, after: int | None, limit: i
     return [record_of(row) for row in rows]
 
 
-def _record(session: SqlSession, which: ve.RecordOf, _after: object, limit: int) -> list[Record]:
+def _record(
+    session: SqlSession, which: listings.RecordOf, _after: object, limit: int
+) -> list[Record]:
     rows = session.rows("record", which.app, which.version)
     return [record_of(row) for row in rows][:limit]
 
 
-def _litter(session: SqlSession, which: ve.Sweepable, _after: object, limit: int) -> list[bool]:
+def _litter(
+    session: SqlSession, which: listings.Sweepable, _after: object, limit: int
+) -> list[bool]:
     return [session.row("anything_to_sweep", which.before)[0] != 0][:limit]
 
 
 def _forgettable(
-    session: SqlSession, which: li.Forgettable, _after: object, limit: int
+    session: SqlSession, which: listings.Forgettable, _after: object, limit: int
 ) -> list[int]:
     return [int(session.row("forgettable", which.now, limit)[0])]
 
 
 def _attempts(
-    session: SqlSession, which: ve.AttemptsOf, _after: object, limit: int
+    session: SqlSession, which: listings.AttemptsOf, _after: object, limit: int
 ) -> list[Attempt]:
     rows = session.rows("attempts_of", which.app, which.version, limit)
     return [Attempt(*row[:-1]) for row in rows]
@@ -436,23 +464,23 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     **kinds.MESSAGE_PAGES,
     **kinds.SCHEDULE_PAGES,
     **kinds.SAMPLE_PAGES,
-    li.Total:                 _total,
-    li.Backward:              _backward,
-    li.Events:                _events,
-    li.LogEnds:               _log_ends,
-    li.AgedEvents:            _aged,
-    ve.Records:               _records,
-    ve.RecordOf:              _record,
-    ve.Sweepable:             _litter,
-    li.Forgettable:           _forgettable,
-    ve.AttemptsOf:            _attempts,
-    ve.WinnerRows:            item_pages.rows,
-    ve.Unmoved:               item_pages.unmoved,
-    ve.Winners:               item_pages.begin,
-    ve.Conflicts:              item_pages.conflicts,
-    ve.WinnerClasses:         item_pages.classes,
-    ve.WinningBytes:          item_pages.byte_counts,
-    ve.TakenWinners:          item_pages.taken,
-    ve.WinningDrafts:         item_pages.drafts,
+    listings.Total:                 _total,
+    listings.Backward:              _backward,
+    listings.Events:                _events,
+    listings.LogEnds:               _log_ends,
+    listings.AgedEvents:            _aged,
+    listings.Records:               _records,
+    listings.RecordOf:              _record,
+    listings.Sweepable:             _litter,
+    listings.Forgettable:           _forgettable,
+    listings.AttemptsOf:            _attempts,
+    listings.WinnerRows:            item_pages.rows,
+    listings.Unmoved:               item_pages.unmoved,
+    listings.Winners:               item_pages.begin,
+    listings.Conflicts:              item_pages.conflicts,
+    listings.WinnerClasses:         item_pages.classes,
+    listings.WinningBytes:          item_pages.byte_counts,
+    listings.TakenWinners:          item_pages.taken,
+    listings.WinningDrafts:         item_pages.drafts,
 }
 # fmt: on
