@@ -26,7 +26,7 @@ from pubqueue.rules.nodes import Configure, Delete, Purge
 if TYPE_CHECKING:
     from bench.trickle import CountingStore, Service
     from pubqueue.engine.ports import Transaction
-    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Request
 
 NEWS: Final = NodeName("news")
 AT_ONCE: Final = 5000

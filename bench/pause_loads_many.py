@@ -16,7 +16,6 @@ from bench.pause_loads_strangers import SERVICE, connected, feed, in_pieces
 from bench.trickle import WORKER
 from pubqueue.engine.listings import HeldBy, Total
 from pubqueue.engine.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
-from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import (
     Affiliation,
@@ -33,6 +32,7 @@ from pubqueue.model.entities import (
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.presence import Leave
+from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
 from pubqueue.rules.together import Together
 from pubqueue.rules.unlock import Dismiss
 

@@ -35,7 +35,7 @@ from pubqueue.rules.retrieve import Retrieve
 if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.ports import Store
-    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Request
 
 LONG: Final = NodeName("long")
 OWNER: Final = Jid("boss@x")

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.engine.ports import Transaction
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.notices import Notice
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from proof.simulate.network import ClientStream, Network
     from proof.simulate.words import ToClient
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Jid
     from pubqueue.model.notices import Notice
     from pubqueue.rules.presence import Arrive

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from proof.simulate.places import Place
     from proof.simulate.words import ToClient
     from pubqueue.engine.ports import Transaction
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Item, Jid
     from pubqueue.model.records import Event
     from pubqueue.model.replies import EventEntry

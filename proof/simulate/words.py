@@ -10,8 +10,7 @@ from pubqueue.model.notices import Deliver, Notice
 from pubqueue.rules.presence import Arrive, Bounce, Leave
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Item, Jid
 
 

@@ -16,7 +16,6 @@ from pubqueue.engine.batch_size import (
     WaitingRequests,
     weight,
 )
-from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import Decision, Done
 from pubqueue.model.entities import Jid, account_of
@@ -24,6 +23,7 @@ from pubqueue.model.transactions import Mark
 from pubqueue.rules.audience import NotifyFormer
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.together import Together, together
 

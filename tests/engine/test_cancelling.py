@@ -6,7 +6,6 @@ from harness.batches.queue_requests import a_queue, joins, publishes, touches, u
 from harness.batches.shell import Shell
 
 from pubqueue.engine.facts import inspecting, queue, reading
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.decision import Cancelled, Redriven, Refusal
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.model.notices import Retracted
@@ -16,6 +15,7 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.read import ReadItems
 from pubqueue.rules.settle import Outcome
+from pubqueue.rules.sizes import MAX_NAMED
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 

@@ -24,7 +24,7 @@ from pubqueue.model.notices import NOBODY, Announce, Deleted, Purged, Retracted,
 from pubqueue.model.replies import SubscriberPage
 from pubqueue.rules import audience
 from pubqueue.rules.access import CreationPolicy
-from pubqueue.rules.audience import NextSubscribers
+from pubqueue.rules.audience import SERVICE, NextSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Delete, Purge
@@ -386,7 +386,7 @@ def test_behind_an_end_that_is_put_off_in_the_middle_the_next_news_begin_with_th
     outbox.is_open = False
     outbox.calls.pop()()
     ((request, _),) = asked
-    assert request == NextSubscribers(JOBS, None)
+    assert request == NextSubscribers(SERVICE, JOBS, None)
 
 
 async def test_subscribers_to_a_new_node_are_not_notified_of_the_deletion_of_its_predecessor(

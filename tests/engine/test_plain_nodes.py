@@ -15,7 +15,7 @@ from pubqueue.model.notices import ToAll
 from pubqueue.model.replies import Page, SubscriberPage
 from pubqueue.model.transactions import Mark
 from pubqueue.rules import audience
-from pubqueue.rules.audience import NextSubscribers
+from pubqueue.rules.audience import SERVICE, NextSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import Describe, ListItems
 from pubqueue.rules.nodeconfig import Settings
@@ -85,7 +85,7 @@ class TestByPresence:
         assert isinstance(news, ToAll)
         reported, after = [], None
         for _ in range(3):
-            page = shell.do(NextSubscribers(JOBS, after))
+            page = shell.do(NextSubscribers(SERVICE, JOBS, after))
             assert isinstance(page, SubscriberPage)
             reported, after = [*reported, *page.jids], page.after
         assert (reported, after) == ([CROWD[1], CROWD[5], CROWD[7]], None)

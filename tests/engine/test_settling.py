@@ -17,12 +17,12 @@ from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
 from pubqueue.engine.listings import Events
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.decision import Done, Published, Refusal, Refused, SettledEach, Touched
 from pubqueue.model.entities import ItemId, Millis, NodeName, State
 from pubqueue.model.records import EventKind
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.settle import Outcome
+from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.subscribe import Options, SetOptions, Subscribe
 
 DEAD = NodeName("dead")

@@ -18,7 +18,7 @@ from pubqueue.model.replies import Page, Subscribed, SubscriberPage, Unsubscribe
 from pubqueue.model.several_subscriptions import MAX_OF_JID
 from pubqueue.model.several_subscriptions import name_of as name_in_node
 from pubqueue.rules import audience
-from pubqueue.rules.audience import NextSubscribers
+from pubqueue.rules.audience import SERVICE, NextSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import ListMySubscriptions, name_of
 from pubqueue.rules.expire import Expire
@@ -245,14 +245,14 @@ def test_each_page_of_a_crowd_has_the_ids_of_multiple_subscriptions(shell, monke
     shell.batch(joins(Jid("zoe@x"), "one"))
     (news,) = shell.batch(publishes("a")).decisions[0].notices
     assert isinstance(news, ToAll)
-    first = shell.do(NextSubscribers(JOBS))
+    first = shell.do(NextSubscribers(SERVICE, JOBS))
     ids = {jid: tuple(f"{jid}-{number}" for number in range(3)) for jid in sorted(JIDS)}
     last = max(JIDS)
     assert first == SubscriberPage(
         tuple(sorted(JIDS)[:2]), sorted(JIDS)[1], {jid: ids[jid] for jid in sorted(JIDS)[:2]}
     )
-    assert shell.do(NextSubscribers(JOBS, first.after)) == SubscriberPage(
+    assert shell.do(NextSubscribers(SERVICE, JOBS, first.after)) == SubscriberPage(
         (last, Jid("zoe@x")), Jid("zoe@x"), {last: ids[last]}
     )
     shell.do(Delete(BY, JOBS))
-    assert shell.do(NextSubscribers(JOBS)).subids == {}
+    assert shell.do(NextSubscribers(SERVICE, JOBS)).subids == {}

@@ -5,7 +5,6 @@ from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, draft, held, who
 from harness.batches.queue_requests import publishes, retracts
 from msgspec.structs import replace
 
-from pubqueue.engine.table import MAX_BYTES_TOGETHER, too_many
 from pubqueue.model.changes import AddItem, RemoveItem
 from pubqueue.model.decision import (
     Decision,
@@ -21,6 +20,7 @@ from pubqueue.model.decision import (
 from pubqueue.model.entities import State
 from pubqueue.model.notices import Retracted
 from pubqueue.rules.publication import MAX_BYTES
+from pubqueue.rules.sizes import MAX_BYTES_TOGETHER, too_many
 from pubqueue.rules.together import Together, Volume, names_by_node, together, unfit
 from pubqueue.rules.trimming import TrimItems
 

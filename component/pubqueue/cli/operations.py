@@ -10,7 +10,6 @@ from pubqueue.cli import output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, stop
 from pubqueue.cli.plain_text import plain
 from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
 from pubqueue.operations.clients import (
@@ -49,6 +48,7 @@ from pubqueue.operations.nodes import (
 from pubqueue.operations.service import END_SUBSCRIPTION, OVERVIEW, SERVICE, SORTS, WORKERS
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
+from pubqueue.rules.sizes import MAX_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pubqueue.engine.dispatch import PendingDispatch
     from pubqueue.engine.listings import Place
     from pubqueue.engine.ports import Store, Transaction
-    from pubqueue.engine.table import Request
     from pubqueue.engine.windows import Takers
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, Millis, NodeName
     from pubqueue.model.notices import Deliver, Notice
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.engine.facts.queue import AT_ONCE
 from pubqueue.engine.facts.transactions import MAX_WINNERS, SLICE
 from pubqueue.engine.rows import HELD
-from pubqueue.engine.table import size_of
 from pubqueue.model.decision import singly
 from pubqueue.model.entities import account_of
 from pubqueue.rules import declare
@@ -27,6 +26,7 @@ from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.sizes import size_of
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.together import Together
 from pubqueue.rules.unlock import Dismiss, FreeHeld
@@ -34,8 +34,7 @@ from pubqueue.rules.unlock import Dismiss, FreeHeld
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Jid, NodeName
 
     Taken = tuple[Request, Callable[[Reply], None]]

@@ -14,7 +14,7 @@ from pubqueue.engine.task import apart
 from pubqueue.model.changes import ConfigureNode, CreateNode, DeleteNode
 from pubqueue.model.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
 from pubqueue.model.replies import Newest, SubscriberPage, Unnotified
-from pubqueue.rules.audience import ListUnnotified, NextSubscribers, NotifyFormer
+from pubqueue.rules.audience import SERVICE, ListUnnotified, NextSubscribers, NotifyFormer
 from pubqueue.rules.retrieve import AskNewest
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.observe import Took
     from pubqueue.engine.outbox import Outbox
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Jid, NodeName, Principal
     from pubqueue.model.notices import News, Notice
 
@@ -114,7 +113,7 @@ class FanOut:
             self._look()
 
     def _look(self, after: int = 0) -> None:
-        self._ask(ListUnnotified(after), partial(self._found, after))
+        self._ask(ListUnnotified(SERVICE, after), partial(self._found, after))
 
     def _found(self, after: int, reply: Reply) -> None:
         if not isinstance(reply, Unnotified):
@@ -153,7 +152,9 @@ class FanOut:
             first = queue[0]
             if isinstance(first, ToAll) and (self._outbox.is_open or not _is_end(first)):
                 is_end = _is_end(first)
-                asked = NotifyFormer(node, after) if is_end else NextSubscribers(node, after)
+                asked = (
+                    NotifyFormer(node, after) if is_end else NextSubscribers(SERVICE, node, after)
+                )
                 self._ask(asked, partial(self._notify_page, node, after, run or _run(queue)))
                 return
             queue.popleft()

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.engine.connections import Connections, GrpcCalls, HttpRequests
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.notices import Notice
     from pubqueue.rules.inspect import ReadConnections
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.engine.observe import Took
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision
+    from pubqueue.model.decision import Decision, Request
     from pubqueue.model.notices import Notice
 
 

@@ -29,8 +29,7 @@ from pubqueue.rules.unlock import Recover
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Jid
 
     Taken = tuple[Request, Callable[[Reply], None]]

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.fan_out import FanOut
     from pubqueue.engine.observe import Observer, Observers
     from pubqueue.engine.ports import Store, Transaction
-    from pubqueue.engine.table import Read, Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Read, Reply, Request
     from pubqueue.model.entities import Jid, NodeName
 
     Place = tuple[type, NodeName]

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.presence_retry import Acquaintances, Newcomers
     from pubqueue.engine.reader import LongWork
     from pubqueue.engine.redelivery import Undelivered
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Jid, Millis
     from pubqueue.model.notices import News, Notice
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.engine.outbox import Backlog
-from pubqueue.engine.table import READS, size_of
+from pubqueue.model.decision import Read
 from pubqueue.model.limits import EVERYBODY, Used, payers
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
+from pubqueue.rules.sizes import size_of
 from pubqueue.rules.staging import StagePublish
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, NodeName, Principal
 
 
@@ -99,7 +100,7 @@ class Intake:
         known = self._used
         used = tuple([known[who] if who in known else self._of(who) for who, _ in self._payers(by)])
         items = 1 if request is None else size_of(request)
-        load = Load(byte_count, items, int(type(request) in READS), used)
+        load = Load(byte_count, items, int(isinstance(request, Read)), used)
         for one in used:
             one.requests += 1
             one.byte_count += byte_count

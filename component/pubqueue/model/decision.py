@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Millis,
         Node,
         NodeName,
+        Principal,
         SubscriptionState,
     )
     from pubqueue.model.notices import Deliver, News, Notice
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 #
 # Nothing is performed here. The shell applies the changes in one transaction, and only after its
 # commit it sends the reply and then the notices, in order.
+
+
+class Request(Struct, frozen=True, gc=False):
+    """What a principal asks for, or the service of itself. A row of `engine.table` names its facts and its rule."""
+
+
+class Read(Request, frozen=True, gc=False):
+    """A request that changes nothing: it is answered beside the batches, and delays none."""
+
+    by: Principal
 
 
 @unique

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.operations.model import Given, Operation
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.engine.observe import Took
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import NodeName
     from pubqueue.model.notices import Notice
     from pubqueue.monitor.sampling import Sampling

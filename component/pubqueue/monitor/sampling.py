@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pubqueue.engine.broker import Broker
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Millis, NodeName, Principal
     from pubqueue.model.replies import NodeEntry
     from pubqueue.monitor.event_counters import Why

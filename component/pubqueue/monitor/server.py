@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
-    from pubqueue.engine.table import Request
     from pubqueue.faces.http import HttpHost
-    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.notices import Notice
     from pubqueue.model.replies import Round

@@ -23,7 +23,7 @@ from pubqueue.rules.messages import DropMessages, ListMessages
 from pubqueue.rules.registrations import Enable, ListRegistrations, Unregister
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.records import KeptMessages, MessagesEnded, Registration, Registrations
     from pubqueue.model.replies import ClientState, ConnectionEnded, ConnectionPage

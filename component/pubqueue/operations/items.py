@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.model.replies import Power
 from pubqueue.operations.model import (
@@ -27,11 +26,11 @@ from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
 from pubqueue.rules.inspect import Peek
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
+from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.unlock import FreeLocks
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Cancelled, Redriven
+    from pubqueue.model.decision import Cancelled, Redriven, Request
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import (
         Emptied,

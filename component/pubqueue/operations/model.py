@@ -12,7 +12,7 @@ from pubqueue.model.entities import Millis
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Power
 

@@ -25,8 +25,7 @@ from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, Set
 from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Done
+    from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import NodeConfig, Principal
     from pubqueue.model.replies import Affiliations, Created, Described, NodeEntry, NodePage
     from pubqueue.operations.model import Given, Row

@@ -33,8 +33,7 @@ from pubqueue.rules.schedules import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Done
+    from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Headers, Principal
     from pubqueue.model.schedules import Fired, Schedule, SchedulePage
     from pubqueue.operations.model import Given, Row

@@ -27,7 +27,7 @@ from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
 from pubqueue.rules.unlock import Dismiss
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.limits import Limit, Whose
     from pubqueue.model.replies import (

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import Approve, DropFormer, EndReview, EndSubscriptions
-from pubqueue.model.decision import Decision, Done
+from pubqueue.model.decision import Decision, Done, Read, Request
 from pubqueue.model.entities import Jid, Principal, SubscriptionState
 from pubqueue.model.notices import NOBODY, SubscriptionChanged, to_each
 from pubqueue.model.replies import SubscriberPage, Unnotified
@@ -41,26 +41,24 @@ SERVICE: Final = Principal(Jid(""))
 """The principal in whose name pages are read."""
 
 
-class NextSubscribers(Struct, frozen=True, gc=False):
+class NextSubscribers(Read, frozen=True, gc=False):
     """Read the next subscribers of the node, by JID."""
 
     node: NodeName
     after: Jid | None = None
-    by: Principal = SERVICE
 
 
-class NotifyFormer(Struct, frozen=True, gc=False):
+class NotifyFormer(Request, frozen=True, gc=False):
     """Drop the former subscribers of deleted nodes of this name, up to `notified`, and read the next ones to notify."""
 
     node: NodeName
     notified: Jid | None = None
 
 
-class ListUnnotified(Struct, frozen=True, gc=False):
+class ListUnnotified(Read, frozen=True, gc=False):
     """List the deleted nodes that still have subscribers to notify, numbered after `after`."""
 
     after: int = 0
-    by: Principal = SERVICE
 
 
 class UnnotifiedFacts(Struct, frozen=True, gc=False):
@@ -115,7 +113,7 @@ def list_unnotified(_request: ListUnnotified, facts: UnnotifiedFacts) -> Decisio
 # that it will be completed whatever happens.
 
 
-class ReviewSubscribers(Struct, frozen=True, gc=False):
+class ReviewSubscribers(Request, frozen=True, gc=False):
     """Review the subscribers of the node after `after`; the requester is sent `reply` after the last page."""
 
     node: NodeName
@@ -130,7 +128,7 @@ class ReviewFacts(Struct, frozen=True, gc=False):
     page: tuple[tuple[Jid, Affiliation, SubscriptionState], ...]
 
 
-class ResumeReviews(Struct, frozen=True, gc=False):
+class ResumeReviews(Request, frozen=True, gc=False):
     """Continue with a review that was not finished when the process ended."""
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.decision import Decision, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Refusal, Refused, Request, refuse
 from pubqueue.model.notices import announce
 from pubqueue.model.transactions import (
     NO_TOTALS,
@@ -70,7 +70,7 @@ class Part(Struct, frozen=True, gc=False):
     items: int
 
 
-class CommitVersion(Struct, frozen=True, gc=False):
+class CommitVersion(Request, frozen=True, gc=False):
     """Publish the items that these attempts have staged for the version, and drop the rest."""
 
     by: Principal
@@ -82,7 +82,7 @@ class CommitVersion(Struct, frozen=True, gc=False):
     dead_letter_node: NodeName | None = None
 
 
-class LookAtWinners(Struct, frozen=True, gc=False):
+class LookAtWinners(Request, frozen=True, gc=False):
     """Judge the winners of a commit after `after`, a part and a row of it.
 
     `added` is how many items the ones before them add to each node, `grown` how many bytes, `known` how

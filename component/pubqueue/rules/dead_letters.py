@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import RemoveItem, Revive
-from pubqueue.model.decision import Cancelled, Decision, Redriven, Refusal, refuse
+from pubqueue.model.decision import Cancelled, Decision, Read, Redriven, Refusal, Request, refuse
 from pubqueue.model.entities import State
 from pubqueue.model.notices import Retracted
 from pubqueue.model.replies import ReasonCount, ReasonPage
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # Redrive: dead items are queued again, in the node they came from or in another.
 
 
-class Redrive(Struct, frozen=True, gc=False):
+class Redrive(Request, frozen=True, gc=False):
     """Redrive these dead items of the node, or all of them (None), to `to` or to the node they came from.
 
     With a `reason` (a pattern, `core.reading.reasons`) only those that died of it; then `after`, `looked`
@@ -218,7 +218,7 @@ CANCEL_LOOKED_AT: Final = 10_000
 """Dead items that are looked at for one answer, in steps between which other requests are served."""
 
 
-class Cancel(Struct, frozen=True, gc=False):
+class Cancel(Request, frozen=True, gc=False):
     """Remove those of these items that exist from the queue; with `dead`, only those that are dead."""
 
     by: Principal
@@ -227,7 +227,7 @@ class Cancel(Struct, frozen=True, gc=False):
     dead: bool = False
 
 
-class Discard(Struct, frozen=True, gc=False):
+class Discard(Request, frozen=True, gc=False):
     """Remove dead items after the number `after` whose reasons match; `looked` and `count` are sums of the steps before."""
 
     by: Principal
@@ -313,10 +313,9 @@ PAGE: Final = 50
 """Reasons in one answer."""
 
 
-class ReadReasons(Struct, frozen=True, gc=False):
+class ReadReasons(Read, frozen=True, gc=False):
     """Request the reasons after the reason `after`; `known` are the counts of the steps before, after the number `behind`."""
 
-    by: Principal
     node: NodeName
     after: str | None = None
     most: int | None = None

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import Change, ConfigureNode, DeleteNode, SetAffiliation
-from pubqueue.model.decision import Decision, LookedThrough, Refused
+from pubqueue.model.decision import Decision, LookedThrough, Refused, Request
 from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # become one is refused, because items published to it would be confirmed and never processed.
 
 
-class Declare(Struct, frozen=True, gc=False):
+class Declare(Request, frozen=True, gc=False):
     """Create a node of the configuration file, or change the existing one to match the file."""
 
     by: Principal
@@ -205,7 +205,7 @@ PARTS: Final = 16
 """The number of parts of the span: the last use is known to within one part."""
 
 
-class DeleteUnused(Struct, frozen=True, gc=False):
+class DeleteUnused(Request, frozen=True, gc=False):
     """Look at the next nodes after `after`, by name, and delete the queues that were not used for too long."""
 
     after: NodeName = NodeName("")

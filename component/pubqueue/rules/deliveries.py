@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.model.changes import NoteAble, NoteUnanswered, PutRow
-from pubqueue.model.decision import Decision, Done, GivenUp, Unanswered
+from pubqueue.model.decision import Decision, Done, GivenUp, Read, Request, Unanswered
 from pubqueue.model.entities import Level, State, account_of, later, seconds
 from pubqueue.model.notices import Deliver
 from pubqueue.model.records import Answered
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.model.changes import Change
-    from pubqueue.model.entities import Item, Jid, Millis, Node, NodeConfig, Principal, Subscription
+    from pubqueue.model.entities import Item, Jid, Millis, Node, NodeConfig, Subscription
 
 
 # What an answer to a delivery, an error, or silence does to its item and to its subscriber: one table.
@@ -132,13 +132,12 @@ USUAL: Final = Repeating()
 # Read a delivery again that was not answered: its payload is not kept in memory until then.
 
 
-class AskUnanswered(Struct, frozen=True, gc=False):
+class AskUnanswered(Read, frozen=True, gc=False):
     """Ask whether a delivery still waits for its answer: it was sent to this JID for the lock of this token, with this deadline.
 
     `received` means that its bytes have been received, and its `deliver` is not answered.
     """
 
-    by: Principal
     seq: int
     token: int
     deadline: Millis | None
@@ -185,7 +184,7 @@ UNTIMED: int = 3600
 """Seconds for which an answer to a lock without a deadline is remembered."""
 
 
-class NoteDeliveryAnswer(Struct, frozen=True, gc=False):
+class NoteDeliveryAnswer(Request, frozen=True, gc=False):
     """The JID has answered the delivery of this lock: it has arrived, or else its bytes were received."""
 
     jid: Jid
@@ -222,7 +221,7 @@ def note_answer(request: NoteDeliveryAnswer, facts: DeliveryAnswerFacts) -> Deci
 # What the client of a full JID can do: asked for the queues whose setting depends on it.
 
 
-class NoteFeatures(Struct, frozen=True, gc=False):
+class NoteFeatures(Request, frozen=True, gc=False):
     """The client of the JID has answered whether it has `urn:xmpp:qos`."""
 
     jid: Jid
@@ -258,7 +257,7 @@ class Lock(Struct, frozen=True, gc=False):
     received: bool = False
 
 
-class GiveUpUnanswered(Struct, frozen=True, gc=False):
+class GiveUpUnanswered(Request, frozen=True, gc=False):
     """Free the items of these locks: the JID has left all attempts of the first unanswered, and the others wait behind it."""
 
     to: Jid

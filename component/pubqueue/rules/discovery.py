@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.model import several_subscriptions
-from pubqueue.model.decision import Decision, Refusal, refuse
+from pubqueue.model.decision import Decision, Read, Refusal, refuse
 from pubqueue.model.entities import Affiliation, Jid, Node, NodeName, Principal
 from pubqueue.model.replies import (
     WHOLE,
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 # What may be seen of nodes: the nodes of the service, one of them, and the ids of its items.
 
 
-class Describe(Struct, frozen=True, gc=False):
+class Describe(Read, frozen=True, gc=False):
     """Request a node: its settings if `manage`, otherwise its public metadata; `known` refuses accounts that may not know of it."""
 
-    by: Principal
     node: NodeName
     manage: bool
     known: bool = False
@@ -45,22 +44,20 @@ class Types(Struct, frozen=True, gc=False):
     excluded: tuple[str, ...] = ()
 
 
-class ListNodes(Struct, frozen=True, gc=False):
+class ListNodes(Read, frozen=True, gc=False):
     """Request the nodes of the service (XEP-0060 5.2), of all types or of some.
 
     With a `prefix` only nodes of all types whose names are longer and begin with it; they are not counted.
     """
 
-    by: Principal
     page: Page | None = None
     types: Types | None = None
     prefix: str = ""
 
 
-class ListItems(Struct, frozen=True, gc=False):
+class ListItems(Read, frozen=True, gc=False):
     """Request the ids of a node's items (XEP-0060 5.5)."""
 
-    by: Principal
     node: NodeName
     page: Page | None = None
 
@@ -137,18 +134,16 @@ def sees_items(
 # What an account has at the service: its affiliations and its subscriptions (XEP-0060 5.6, 5.7).
 
 
-class ListMyAffiliations(Struct, frozen=True, gc=False):
+class ListMyAffiliations(Read, frozen=True, gc=False):
     """Request the affiliations of the principal's account with every node, or with one."""
 
-    by: Principal
     node: NodeName | None = None
     page: Page | None = None
 
 
-class ListMySubscriptions(Struct, frozen=True, gc=False):
+class ListMySubscriptions(Read, frozen=True, gc=False):
     """Request the subscriptions of every JID of the principal's account, to every node or to one."""
 
-    by: Principal
     node: NodeName | None = None
     page: Page | None = None
 

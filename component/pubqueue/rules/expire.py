@@ -16,7 +16,7 @@ from pubqueue.model.changes import (
     Ripen,
     SetTerms,
 )
-from pubqueue.model.decision import Decision, Done, Expired, Overdue, in_words
+from pubqueue.model.decision import Decision, Done, Expired, Overdue, Request, in_words
 from pubqueue.model.entities import Affiliation, Jid, SubscriptionState
 from pubqueue.model.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.model.several_subscriptions import apart, named
@@ -59,7 +59,7 @@ Key = tuple[str, ...]
 """The key of an expired row: its kind, and its names."""
 
 
-class Expire(Struct, frozen=True, gc=False):
+class Expire(Request, frozen=True, gc=False):
     """Apply the clock: end expired rows, except those set `aside`, or end `only` these rows.
 
     The reply names the schedules that are due, if there are any, unless `only` names rows.
@@ -73,7 +73,7 @@ class Expire(Struct, frozen=True, gc=False):
         return key in self.only if self.only is not None else key not in self.aside
 
 
-class ListOverdue(Struct, frozen=True, gc=False):
+class ListOverdue(Request, frozen=True, gc=False):
     """Request expired rows, as many as one batch ends."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.model.changes import DropRow, PutRow
-from pubqueue.model.decision import Decision, Done
+from pubqueue.model.decision import Decision, Done, Request
 from pubqueue.model.records import Forwarded
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _WIDTH: Final = 12
 """Digits of a number in a mark, so that marks are in the order of the numbers."""
 
 
-class Forward(Struct, frozen=True, gc=False):
+class Forward(Request, frozen=True, gc=False):
     """Store these bundles for other instances."""
 
     bundles: tuple[Forwarded, ...]
@@ -35,7 +35,7 @@ class ForwardFacts(Struct, frozen=True, gc=False):
     kept: tuple[Forwarded, ...]
 
 
-class EndForward(Struct, frozen=True, gc=False):
+class EndForward(Request, frozen=True, gc=False):
     """Drop these bundles: their notices were sent, or their instance is gone."""
 
     marks: tuple[str, ...]

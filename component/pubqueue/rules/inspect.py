@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.decision import Decision, Done, Refusal, refuse
+from pubqueue.model.decision import Decision, Done, Read, Refusal, Request, refuse
 from pubqueue.model.records import QUOTAS
 from pubqueue.model.replies import (
     ConnectionEnded,
@@ -62,10 +62,9 @@ NEAR: Final = 0.9
 OWNERS: Final = "only the node's owners and administrators of the service may do this"
 
 
-class AskPowers(Struct, frozen=True, gc=False):
+class AskPowers(Read, frozen=True, gc=False):
     """Request the principal's powers; with `needed`, only if that is among them."""
 
-    by: Principal
     needed: Power | None = None
 
 
@@ -77,10 +76,9 @@ class PowersFacts(Struct, frozen=True, gc=False):
     more: bool
 
 
-class ReadWorkers(Struct, frozen=True, gc=False):
+class ReadWorkers(Read, frozen=True, gc=False):
     """Request the subscribers of the node after the JID `after`, and the items they hold."""
 
-    by: Principal
     node: NodeName
     after: Jid | None = None
 
@@ -94,10 +92,9 @@ class WorkersFacts(Struct, frozen=True, gc=False):
     more: bool = False
 
 
-class Peek(Struct, frozen=True, gc=False):
+class Peek(Read, frozen=True, gc=False):
     """Look at one item of the node. That takes nothing and extends nothing."""
 
-    by: Principal
     node: NodeName
     id: ItemId
 
@@ -111,14 +108,13 @@ class PeekFacts(Struct, frozen=True, gc=False):
     payload: bytes = b""
 
 
-class AskService(Struct, frozen=True, gc=False):
+class AskService(Read, frozen=True, gc=False):
     """Request the state of the service.
 
     The storage of accounts is added up in slices: after `after`, an account and a number of a node.
     `known` are the sums so far, and `going_on` is the sum of the last account so far.
     """
 
-    by: Principal
     summing: bool = True
     """Whether to add up the storage: a client that polls every few seconds does not need it."""
     after: tuple[Jid, int] | None = None
@@ -221,10 +217,9 @@ def _with(known: Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> Kept
 # They are those of one process: connections are not rows, and another process has its own.
 
 
-class ReadConnections(Struct, frozen=True, gc=False):
+class ReadConnections(Read, frozen=True, gc=False):
     """Request up to `most` connections of clients, of one account, or of those subscribed to a node, by address after `after`."""
 
-    by: Principal
     account: Jid | None = None
     after: Jid | None = None
     most: int | None = None
@@ -240,7 +235,7 @@ class ConnectionsFacts(Struct, frozen=True, gc=False):
     more: bool = False
 
 
-class EndConnection(Struct, frozen=True, gc=False):
+class EndConnection(Request, frozen=True, gc=False):
     """End the connection of this address: its items are released, without a failure."""
 
     by: Principal

@@ -8,7 +8,15 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from pubqueue.model.changes import Change, DropRow, PutRow
-from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse
+from pubqueue.model.decision import (
+    DecidedInParts,
+    Decision,
+    Read,
+    Refusal,
+    Refused,
+    Request,
+    refuse,
+)
 from pubqueue.model.entities import account_of, later
 from pubqueue.model.records import (
     EVERYBODY,
@@ -45,7 +53,7 @@ Inner = Publish | StagePublish | Answer | Bounce
 """What a message can ask."""
 
 
-class DeliverMessage(Struct, frozen=True, gc=False):
+class DeliverMessage(Request, frozen=True, gc=False):
     """Do what the message of this id asks: `request`, which was read from bytes with this digest.
 
     If it asks nothing that can be done, `request` is None, and `otherwise` is the answer, in the words of the face. The digest is empty if
@@ -185,11 +193,11 @@ SLICE: Final = 500
 """Messages that end in one request."""
 
 
-class ForgetMessages(Struct, frozen=True, gc=False):
+class ForgetMessages(Request, frozen=True, gc=False):
     """End a slice of the messages, and forget a slice of the answers, whose time is over; for the service itself."""
 
 
-class DropMessages(Struct, frozen=True, gc=False):
+class DropMessages(Request, frozen=True, gc=False):
     """End the messages that are held of an account, of which `count` have ended before; only an administrator may."""
 
     by: Principal
@@ -236,7 +244,7 @@ def _end(ending: tuple[KeptMessage, ...], facts: EndFacts) -> Decision:
 # Keep a message: an assured message is stored before it is answered, and nothing reads it until its delivery is asked for.
 
 
-class KeepMessage(Struct, frozen=True, gc=False):
+class KeepMessage(Request, frozen=True, gc=False):
     """Keep these bytes under the id, for the full JID of the sender; `iq_id` is the id of the request, `digest` stands for the bytes."""
 
     by: Principal
@@ -361,10 +369,9 @@ def without(total: MessageTotal, message: KeptMessage) -> MessageTotal:
 # What is read of kept messages: the bytes of one, by the face that has to understand it, and a list of accounts, by administrators.
 
 
-class ReadMessage(Struct, frozen=True, gc=False):
+class ReadMessage(Read, frozen=True, gc=False):
     """Read the message that is held under this id for the full JID."""
 
-    by: Principal
     msg_id: str
 
 
@@ -376,10 +383,9 @@ class ReadMessageFacts(Struct, frozen=True, gc=False):
     message: bytes = b""
 
 
-class ListMessages(Struct, frozen=True, gc=False):
+class ListMessages(Read, frozen=True, gc=False):
     """List the accounts behind `after` of which messages are held, with their totals."""
 
-    by: Principal
     after: str = ""
     max: int = 100
 

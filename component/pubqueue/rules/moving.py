@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import AddItem, Change, RemoveItem, ReplacePayload
-from pubqueue.model.decision import Decision, Done, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Done, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import MAX_ID_LENGTH, NO_TIME, ItemId, NodeName, later
 from pubqueue.model.notices import Notice, Retracted, announce
 from pubqueue.model.records import weight
@@ -89,7 +89,7 @@ class LookFacts(Struct, frozen=True, gc=False):
     """Of the accounts that created them, and the node for dead letters; None if they have no limits."""
 
 
-class MoveWinners(Struct, frozen=True, gc=False):
+class MoveWinners(Request, frozen=True, gc=False):
     """Move the next winners of a committed version; the requester is sent `reply` after the last one."""
 
     app: str
@@ -111,7 +111,7 @@ class MoveFacts(Struct, frozen=True, gc=False):
     dead_letters: Node | None = None
 
 
-class ResumeMoves(Struct, frozen=True, gc=False):
+class ResumeMoves(Request, frozen=True, gc=False):
     """Move the remaining winners of commits that were not finished when the process ended."""
 
 

@@ -18,7 +18,7 @@ from pubqueue.model.changes import (
     PurgeNode,
     SetAffiliation,
 )
-from pubqueue.model.decision import Decision, Done, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Done, Read, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import (
     Affiliation,
     Jid,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.room import Allowance
 
 
-class Create(Struct, frozen=True, gc=False):
+class Create(Request, frozen=True, gc=False):
     """Create a node (XEP-0060 8.1), with these settings; the others have their defaults."""
 
     by: Principal
@@ -67,7 +67,7 @@ class Create(Struct, frozen=True, gc=False):
     settings: Settings
 
 
-class Configure(Struct, frozen=True, gc=False):
+class Configure(Request, frozen=True, gc=False):
     """Change the settings of a node (XEP-0060 8.2)."""
 
     by: Principal
@@ -75,7 +75,7 @@ class Configure(Struct, frozen=True, gc=False):
     settings: Settings
 
 
-class Delete(Struct, frozen=True, gc=False):
+class Delete(Request, frozen=True, gc=False):
     """Delete a node with all its items (XEP-0060 8.4); `uri` is the address of its replacement, if there is one.
 
     With `with_fed` the queues that it feeds are deleted too, all or nothing; the principal has to own them.
@@ -87,7 +87,7 @@ class Delete(Struct, frozen=True, gc=False):
     with_fed: bool = False
 
 
-class Purge(Struct, frozen=True, gc=False):
+class Purge(Request, frozen=True, gc=False):
     """Delete all items of a node (XEP-0060 8.5). With `says_so` a queue has an item afterwards that reports it."""
 
     by: Principal
@@ -95,15 +95,14 @@ class Purge(Struct, frozen=True, gc=False):
     says_so: bool = False
 
 
-class GetAffiliations(Struct, frozen=True, gc=False):
+class GetAffiliations(Read, frozen=True, gc=False):
     """Request the affiliations of the node (XEP-0060 8.9.1)."""
 
-    by: Principal
     node: NodeName
     page: Page | None = None
 
 
-class SetAffiliations(Struct, frozen=True, gc=False):
+class SetAffiliations(Request, frozen=True, gc=False):
     """Change the affiliations of the node (XEP-0060 8.9.2)."""
 
     by: Principal

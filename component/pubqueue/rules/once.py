@@ -12,8 +12,10 @@ from pubqueue.model.decision import (
     Decision,
     KeyUsed,
     Published,
+    Read,
     Refusal,
     Refused,
+    Request,
     SecretKept,
     refuse,
 )
@@ -83,7 +85,7 @@ def _noted(
 # Secrets of the service: each is made once, by the first instance that needs it, and is the same for all instances.
 
 
-class KeepSecret(Struct, frozen=True, gc=False):
+class KeepSecret(Request, frozen=True, gc=False):
     """Ask for the secret of this name, and keep the proposed one if there is none; only the service itself does."""
 
     by: Principal
@@ -108,10 +110,9 @@ def keep_secret(request: KeepSecret, facts: KeepSecretFacts) -> Decision:
 # Read what was published under a key: an account reads its own keys.
 
 
-class ReadUsedKey(Struct, frozen=True, gc=False):
+class ReadUsedKey(Read, frozen=True, gc=False):
     """Request the ids that the account has published to the node under this key."""
 
-    by: Principal
     node: NodeName
     key: str
 

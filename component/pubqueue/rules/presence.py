@@ -19,7 +19,7 @@ from pubqueue.model.changes import (
     Recount,
     SetAvailable,
 )
-from pubqueue.model.decision import Decision, Done, FeaturesWanted
+from pubqueue.model.decision import Decision, Done, FeaturesWanted, Request
 from pubqueue.model.entities import SubscriptionState, account_of, later, mark_of, seconds
 from pubqueue.model.notices import SubscriptionChanged
 from pubqueue.model.records import PingAnswer
@@ -62,7 +62,7 @@ class Departure(enum.Enum):
         return self in {Departure.AWAY, Departure.LOST}
 
 
-class Leave(Struct, frozen=True, gc=False):
+class Leave(Request, frozen=True, gc=False):
     """A JID has become unavailable; `at` is the time of the report, if that may be long ago.
 
     `unanswered` is when the last ping was sent that it left unanswered, if that is why it counts as gone.
@@ -93,7 +93,7 @@ class LeaveFacts(Struct, frozen=True, gc=False):
     answered: Millis | None = None
 
 
-class FreeLeft(Struct, frozen=True, gc=False):
+class FreeLeft(Request, frozen=True, gc=False):
     """Free the next of the items that `jid` held when it left, from the first of `holders`, after `after`.
 
     Their tokens are below `unused`, which excludes items that were delivered after a return.
@@ -192,7 +192,7 @@ def _freed(held: Sequence[Case], now: Millis, how: Departure) -> Iterator[Change
 # Nothing of this is stored: only the process that has the connection knows it.
 
 
-class ReachChanged(Struct, frozen=True, gc=False):
+class ReachChanged(Request, frozen=True, gc=False):
     """A connection has room again, or has none for now."""
 
     jid: Jid
@@ -217,7 +217,7 @@ MAX_RESOURCES: Final = 100
 """The maximum number of full JIDs of an account that are known to be available."""
 
 
-class Arrive(Struct, frozen=True, gc=False):
+class Arrive(Request, frozen=True, gc=False):
     """A full JID has sent available presence."""
 
     jid: Jid
@@ -274,7 +274,7 @@ MAX_PAUSE: Final = 60
 """Maximum seconds without deliveries to a subscriber whose deliveries bounce; the time doubles with each window full of them."""
 
 
-class Bounce(Struct, frozen=True, gc=False):
+class Bounce(Request, frozen=True, gc=False):
     """A delivery `bounced`, or could not be sent. `gone` means that the address no longer exists.
 
     `mark` is that of the subscription under which the item was delivered (`mark_of`); None: whichever it was.
@@ -390,7 +390,7 @@ def pinged(known: Silence, now: float) -> Silence:
     return Silence(known.last_seen, now, known.unanswered + 1)
 
 
-class AnsweredElsewhere(Struct, frozen=True, gc=False):
+class AnsweredElsewhere(Request, frozen=True, gc=False):
     """A JID has answered a ping of another instance: a server may route answers to any of several."""
 
     jid: Jid

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pubqueue.model.after import waiting
 from pubqueue.model.changes import AddItem, Change, ReplacePayload
-from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.decision import Refusal, Refused, Request
 from pubqueue.model.entities import State, excess, later, seconds
 from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, CreationPolicy, Others
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # A requested publish, and the facts for its rule.
 
 
-class Publish(Struct, frozen=True, gc=False):
+class Publish(Request, frozen=True, gc=False):
     """Add these items to the node, all or none.
 
     `options` are settings that the node must have, or is created with if it does not exist (XEP-0060 7.1.5). Under a `key` it is

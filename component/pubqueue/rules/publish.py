@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import BeginTrim, Change, CreateNode, DropRow, PutRow
-from pubqueue.model.decision import Decision, Done, Published, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Done, Published, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import Affiliation, NodeFull, State
 from pubqueue.model.records import (
     FedMessage,
@@ -279,7 +279,7 @@ JUDGED: Final = 5_000
 """Copies that are judged in one slice: whether the filter of the queue admits them, and the queue accepts them."""
 
 
-class LookAtFed(Struct, frozen=True, gc=False):
+class LookAtFed(Request, frozen=True, gc=False):
     """Judge the publish in the next queues that its node feeds, behind the first `looked` ones; `grown` is what comes into these."""
 
     publish: Publish
@@ -296,7 +296,7 @@ class LookFacts(Struct, frozen=True, gc=False):
     ends: bool
 
 
-class MarkPublish(Struct, frozen=True, gc=False):
+class MarkPublish(Request, frozen=True, gc=False):
     """Decide a publish whose queues were judged."""
 
     publish: Publish
@@ -311,7 +311,7 @@ class MarkFacts(Struct, frozen=True, gc=False):
     allowances: Mapping[NodeName, Allowance | None]
 
 
-class FeedSlice(Struct, frozen=True, gc=False):
+class FeedSlice(Request, frozen=True, gc=False):
     """Make the next copies of a marked publish; the publisher is sent `reply` after the last ones."""
 
     mark: str
@@ -334,7 +334,7 @@ class SliceFacts(Struct, frozen=True, gc=False):
     place: int = 0
 
 
-class ResumeFeeding(Struct, frozen=True, gc=False):
+class ResumeFeeding(Request, frozen=True, gc=False):
     """Make the copies that a process has left."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.model.changes import ForgetEvents
-from pubqueue.model.decision import Decision, Done, Refusal, refuse
+from pubqueue.model.decision import Decision, Done, Read, Refusal, Request, refuse
 from pubqueue.model.entities import State
 from pubqueue.model.replies import MAX_BYTES, Trimmed
 from pubqueue.rules import access
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 # of a node, all those that the principal may read are read.
 
 
-class ReadEvents(Struct, frozen=True, gc=False):
+class ReadEvents(Read, frozen=True, gc=False):
     """Request events numbered after `after` up to `until`: of one node, or of all that the principal may read."""
 
-    by: Principal
     node: NodeName | None = None
     after: int = 0
     until: int | None = None
     max: int | None = None
 
 
-class ReadItems(Struct, frozen=True, gc=False):
+class ReadItems(Read, frozen=True, gc=False):
     """Request items numbered after `after` up to `until`: all, or those in one state.
 
     With DEAD they are those that died here or were moved here dead, and the numbers are those of
@@ -44,7 +43,6 @@ class ReadItems(Struct, frozen=True, gc=False):
     `room` is the number of bytes of payload that the face can put into one answer.
     """
 
-    by: Principal
     node: NodeName
     after: int = 0
     until: int | None = None
@@ -65,14 +63,13 @@ class Counting(Struct, frozen=True, gc=False):
     behind: object = None
 
 
-class ReadNodes(Struct, frozen=True, gc=False):
+class ReadNodes(Read, frozen=True, gc=False):
     """Request nodes after the name `after`, with their counts. A long node is counted in slices, up to `counted` so far.
 
     `managed`: only those that the principal manages. `containing`: only those with this in their names, ignoring case;
     one answer examines a limited number of nodes and reports how far it got. `only`: only these.
     """
 
-    by: Principal
     after: NodeName | None = None
     max: int | None = None
     counted: Counting | None = None
@@ -139,7 +136,7 @@ TRIM_SLICE: Final = 5_000
 """Up to how many events one batch forgets."""
 
 
-class Trim(Struct, frozen=True, gc=False):
+class Trim(Request, frozen=True, gc=False):
     """Forget events that are older than `kept_for`, and those beyond the newest `kept`."""
 
     kept_for: Millis

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import DropRow, PutRow
-from pubqueue.model.decision import Decision, Refusal, refuse
+from pubqueue.model.decision import Decision, Read, Refusal, Request, refuse
 from pubqueue.model.entities import Affiliation
 from pubqueue.model.records import MAX_OF_ACCOUNT, PushedNodes, Registration, Registrations
 from pubqueue.rules import access
@@ -27,7 +27,7 @@ MAX_ERROR = 500
 """The maximum characters of a stored error."""
 
 
-class Register(Struct, frozen=True, gc=False):
+class Register(Request, frozen=True, gc=False):
     """Store a registration of the principal's account."""
 
     by: Principal
@@ -39,7 +39,7 @@ class Register(Struct, frozen=True, gc=False):
         return self.registration.node
 
 
-class Unregister(Struct, frozen=True, gc=False):
+class Unregister(Request, frozen=True, gc=False):
     """End a registration of the node."""
 
     by: Principal
@@ -47,7 +47,7 @@ class Unregister(Struct, frozen=True, gc=False):
     name: str
 
 
-class Enable(Struct, frozen=True, gc=False):
+class Enable(Request, frozen=True, gc=False):
     """Disable a registration of the node, or enable it again."""
 
     by: Principal
@@ -56,7 +56,7 @@ class Enable(Struct, frozen=True, gc=False):
     disabled: bool
 
 
-class Claim(Struct, frozen=True, gc=False):
+class Claim(Request, frozen=True, gc=False):
     """Claim a registration for this time; only the service itself does."""
 
     by: Principal
@@ -65,7 +65,7 @@ class Claim(Struct, frozen=True, gc=False):
     span: Millis
 
 
-class NotePush(Struct, frozen=True, gc=False):
+class NotePush(Request, frozen=True, gc=False):
     """Record the result of a push; only the service itself does, and only the instance that works on the registration."""
 
     by: Principal
@@ -202,10 +202,9 @@ def _put(row: Registration) -> Decision:
     return Decision(Registrations((row,)), (PutRow(row),))
 
 
-class ListRegistrations(Struct, frozen=True, gc=False):
+class ListRegistrations(Read, frozen=True, gc=False):
     """Request the registrations of a node that the principal may see, after a name, or the one of a `name`; the service requests those of all nodes."""
 
-    by: Principal
     node: NodeName | None = None
     after: str = ""
     most: int = 100
@@ -236,10 +235,9 @@ def list_registrations(request: ListRegistrations, facts: ListRegistrationsFacts
 # List the nodes whose items are pushed to an endpoint in their labels: for the workers that push.
 
 
-class ListPushed(Struct, frozen=True, gc=False):
+class ListPushed(Read, frozen=True, gc=False):
     """Request nodes with the label `labels.PUSHED`, up to `most` after a name; only the service itself does."""
 
-    by: Principal
     after: NodeName | None = None
     most: int = 500
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.decision import Decision, Refusal, Refused, Retrieved, refuse
+from pubqueue.model.decision import Decision, Read, Refusal, Refused, Retrieved, refuse
 from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
@@ -34,7 +34,7 @@ class Order(Struct, frozen=True, gc=False):
     descending: bool = False
 
 
-class Retrieve(Struct, frozen=True, gc=False):
+class Retrieve(Read, frozen=True, gc=False):
     """Request these items, the newest n, or a page of all, the oldest first.
 
     `room` is the number of bytes of payload that the face can put into one answer. With an `order`
@@ -42,7 +42,6 @@ class Retrieve(Struct, frozen=True, gc=False):
     6.5.6); it does not affect the answer.
     """
 
-    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...] = ()
     newest: int | None = None
@@ -156,13 +155,12 @@ OF_PLAIN_NODES = (
 )
 
 
-class ReadNewer(Struct, frozen=True, gc=False):
+class ReadNewer(Read, frozen=True, gc=False):
     """Request items numbered after `after`, the oldest first; without a number none, but the number to begin from now on.
 
     `room` is the number of bytes of payload that the face can put into one answer, which has one item however large.
     """
 
-    by: Principal
     node: NodeName
     after: int | None = None
     most: int | None = None
@@ -184,10 +182,9 @@ class ReadNewerFacts(Struct, frozen=True, gc=False):
     owners: tuple[Jid, ...] = ()
 
 
-class AskNewest(Struct, frozen=True, gc=False):
+class AskNewest(Read, frozen=True, gc=False):
     """Request the highest number of an item in each of the nodes; only the service itself does."""
 
-    by: Principal
     nodes: tuple[NodeName, ...]
 
 

@@ -8,7 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import Change, DropRow, PutRow
-from pubqueue.model.decision import Decision, Done, Refusal, Refused, in_words, refuse
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    Read,
+    Refusal,
+    Refused,
+    Request,
+    in_words,
+    refuse,
+)
 from pubqueue.model.entities import Millis, excess, later, seconds
 from pubqueue.model.schedules import (
     MAX_NAME_LENGTH,
@@ -47,10 +56,9 @@ OF_THE_FILE: Final = (
 )
 
 
-class ListSchedules(Struct, frozen=True, gc=False):
+class ListSchedules(Read, frozen=True, gc=False):
     """Request up to `max` schedules by name, after the name `after`; or the one called `name`."""
 
-    by: Principal
     after: str | None = None
     name: str | None = None
     max: int | None = None
@@ -64,7 +72,7 @@ class SchedulesFacts(Struct, frozen=True, gc=False):
     more: bool = False
 
 
-class AddSchedule(Struct, frozen=True, gc=False):
+class AddSchedule(Request, frozen=True, gc=False):
     """Create a schedule with a name that is not taken."""
 
     by: Principal
@@ -76,7 +84,7 @@ class AddSchedule(Struct, frozen=True, gc=False):
         return self.definition.node
 
 
-class ChangeSchedule(Struct, frozen=True, gc=False):
+class ChangeSchedule(Request, frozen=True, gc=False):
     """Change the schedule of this name. If its times change, they count from now on."""
 
     by: Principal
@@ -104,14 +112,14 @@ class KeepFacts(Struct, frozen=True, gc=False):
     full: bool = False
 
 
-class RemoveSchedule(Struct, frozen=True, gc=False):
+class RemoveSchedule(Request, frozen=True, gc=False):
     """End the schedule. The items that it has published stay."""
 
     by: Principal
     name: str
 
 
-class PauseSchedule(Struct, frozen=True, gc=False):
+class PauseSchedule(Request, frozen=True, gc=False):
     """Pause or resume the schedule: it continues with its next time, because nothing was missed meanwhile."""
 
     by: Principal
@@ -119,7 +127,7 @@ class PauseSchedule(Struct, frozen=True, gc=False):
     paused: bool
 
 
-class DeclareSchedules(Struct, frozen=True, gc=False):
+class DeclareSchedules(Request, frozen=True, gc=False):
     """Replace the schedules of the file by these. `following` are their next times, in the same order."""
 
     by: Principal
@@ -324,14 +332,14 @@ MAX_RETRY: Final = seconds(60)
 """The pause after a node has refused: doubled with every refusal in a row, up to this."""
 
 
-class FireSchedule(Struct, frozen=True, gc=False):
+class FireSchedule(Request, frozen=True, gc=False):
     """Give the schedule its turn. Without its times, or with those of an earlier revision, the reply asks for the right ones."""
 
     name: str
     times: Times | None = None
 
 
-class FireNow(Struct, frozen=True, gc=False):
+class FireNow(Request, frozen=True, gc=False):
     """Publish the schedule's item at once, in addition to its times."""
 
     by: Principal

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import DropRow, PutRow, RemoveItem, Revive
-from pubqueue.model.decision import Decision, Done, LookedThrough, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Done, LookedThrough, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import Millis, NodeName, later, seconds
 from pubqueue.model.notices import Retracted
 from pubqueue.model.records import SeekMark
@@ -34,7 +34,7 @@ MAX_BYTES: Final = 4 << 20
 """Bytes of the items that one step moves, about: a payload is written where it moves to."""
 
 
-class Seek(Struct, frozen=True, gc=False):
+class Seek(Request, frozen=True, gc=False):
     """Lead the queue to a moment, back or on. An owner may; the reply comes when it is there."""
 
     by: Principal
@@ -50,7 +50,7 @@ class SeekFacts(Struct, frozen=True, gc=False):
     mark: SeekMark | None = None
 
 
-class SeekItems(Struct, frozen=True, gc=False):
+class SeekItems(Request, frozen=True, gc=False):
     """Go on with a seek: in the queue behind the number `after`; or in what is done, behind a `place`.
 
     `reply` is for who waits for the end.
@@ -77,7 +77,7 @@ class SeekItemsFacts(Struct, frozen=True, gc=False):
     there: frozenset[ItemId] = frozenset()
 
 
-class ResumeSeeks(Struct, frozen=True, gc=False):
+class ResumeSeeks(Request, frozen=True, gc=False):
     """Go on with a seek that was under way when a process ended."""
 
 
@@ -180,7 +180,7 @@ SEEK_LOOKED_AT: Final = 100
 """Queues that one step looks at."""
 
 
-class DropDone(Struct, frozen=True, gc=False):
+class DropDone(Request, frozen=True, gc=False):
     """Drop what is done and no longer kept, in the next queues behind `after`, by name."""
 
     after: NodeName = NodeName("")

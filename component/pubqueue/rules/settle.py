@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.model.changes import RemoveItem
-from pubqueue.model.decision import Decision, Done, Refusal, Refused, Taken, Withdrawn, refuse
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    Read,
+    Refusal,
+    Refused,
+    Request,
+    Taken,
+    Withdrawn,
+    refuse,
+)
 from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
@@ -141,7 +151,7 @@ SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
 }
 
 
-class Settle(Struct, frozen=True, gc=False):
+class Settle(Request, frozen=True, gc=False):
     """Retract or unlock these items, all or none (XEP-0060 12.11).
 
     `queue_only` asks for a refusal on any other node: the principal used a form that only queues
@@ -381,10 +391,9 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
 # Read what one holds: an address reads the items of a queue that are locked to it.
 
 
-class ReadHeld(Struct, frozen=True, gc=False):
+class ReadHeld(Read, frozen=True, gc=False):
     """Ask for the items of the node that are locked to exactly the principal's address; the first of very many."""
 
-    by: Principal
     node: NodeName
 
 

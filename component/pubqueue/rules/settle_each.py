@@ -14,6 +14,7 @@ from pubqueue.model.decision import (
     Done,
     Refusal,
     Refused,
+    Request,
     SettledEach,
     refuse,
 )
@@ -53,7 +54,7 @@ class LockName(Struct, frozen=True, gc=False):
     holder: Jid | None = None
 
 
-class SettleEach(Struct, frozen=True, gc=False):
+class SettleEach(Request, frozen=True, gc=False):
     """Settle each of these locks as in `template`, whose ids and token are ignored.
 
     Only locks that are named by their tokens are remembered.

@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from pubqueue.model.after import waiting
 from pubqueue.model.changes import AddItem
-from pubqueue.model.decision import Decision, Done, Published, Refusal, Refused, refuse
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    Published,
+    Read,
+    Refusal,
+    Refused,
+    Request,
+    refuse,
+)
 from pubqueue.model.entities import NO_TIME, later
 from pubqueue.model.records import weight
 from pubqueue.model.transactions import (
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.publication import Publish, PublishFacts
 
 
-class StagePublish(Struct, frozen=True, gc=False):
+class StagePublish(Request, frozen=True, gc=False):
     """Publish these items when the version of the mark is committed, or at once if the mark is immediate."""
 
     publish: Publish
@@ -59,7 +68,7 @@ class StageFacts(Struct, frozen=True, gc=False):
     noted: tuple[tuple[bool, bool] | None, ...] = ()
 
 
-class AbortVersion(Struct, frozen=True, gc=False):
+class AbortVersion(Request, frozen=True, gc=False):
     """Drop the staged items of the version: all of them, or those of these attempts, by part and number.
 
     A writer that would name its attempts in a commit names them here too: so a driver that still runs
@@ -72,7 +81,7 @@ class AbortVersion(Struct, frozen=True, gc=False):
     attempts: tuple[tuple[int, int], ...] | None = None
 
 
-class AskLastVersion(Struct, frozen=True, gc=False):
+class AskLastVersion(Request, frozen=True, gc=False):
     """Request the progress of an app."""
 
     by: Principal
@@ -86,10 +95,9 @@ class AppFacts(Struct, frozen=True, gc=False):
     open: OpenVersion | None = None
 
 
-class ListTransactions(Struct, frozen=True, gc=False):
+class ListTransactions(Read, frozen=True, gc=False):
     """Request records after the id `after`: of open transactions, or of committed ones."""
 
-    by: Principal
     open: bool
     app: str | None = None
     after: int = 0

@@ -17,7 +17,7 @@ from pubqueue.model.changes import (
     SetTerms,
     SetWindow,
 )
-from pubqueue.model.decision import Decision, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Read, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import (
     Affiliation,
     Draft,
@@ -57,7 +57,7 @@ MAX_SUBSCRIPTIONS: Final = 1_000
 """Subscriptions of one account to one node, unless an operator sets another limit."""
 
 
-class Subscribe(Struct, frozen=True, gc=False):
+class Subscribe(Request, frozen=True, gc=False):
     """Subscribe `jid`, with these options if there are any.
 
     `subid` is the id for the subscription, should it be a new one.
@@ -70,7 +70,7 @@ class Subscribe(Struct, frozen=True, gc=False):
     options: Options | None = None
 
 
-class SetOptions(Struct, frozen=True, gc=False):
+class SetOptions(Request, frozen=True, gc=False):
     """Change the options of a subscription (XEP-0060 6.3.5), or only request them: None."""
 
     by: Principal
@@ -80,14 +80,13 @@ class SetOptions(Struct, frozen=True, gc=False):
     options: Options | None = None
 
 
-class GetDefaultOptions(Struct, frozen=True, gc=False):
+class GetDefaultOptions(Read, frozen=True, gc=False):
     """Request the default options of a subscription, to a node or to any (XEP-0060 6.4)."""
 
-    by: Principal
     node: NodeName | None = None
 
 
-class Unsubscribe(Struct, frozen=True, gc=False):
+class Unsubscribe(Request, frozen=True, gc=False):
     """End the subscription of `jid`."""
 
     by: Principal

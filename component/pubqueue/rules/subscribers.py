@@ -9,7 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import AddSubscription, Approve, Change, EndSubscription
-from pubqueue.model.decision import Decision, Done, Refusal, Refused, SubscriptionEntry, refuse
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    Read,
+    Refusal,
+    Refused,
+    Request,
+    SubscriptionEntry,
+    refuse,
+)
 from pubqueue.model.entities import (
     Affiliation,
     Item,
@@ -35,10 +44,9 @@ if TYPE_CHECKING:
 # The subscribers of a node, for its owners to see and to change (XEP-0060 8.8).
 
 
-class GetSubscriptions(Struct, frozen=True, gc=False):
+class GetSubscriptions(Read, frozen=True, gc=False):
     """Ask for the subscribers of the node (XEP-0060 8.8.1)."""
 
-    by: Principal
     node: NodeName
     page: Page | None = None
 
@@ -55,7 +63,7 @@ class Wish(Struct, frozen=True, gc=False):
     new_subid: str
 
 
-class SetSubscriptions(Struct, frozen=True, gc=False):
+class SetSubscriptions(Request, frozen=True, gc=False):
     """Change subscriptions to the node; those that are not named stay as they are (XEP-0060 8.8.2)."""
 
     by: Principal
@@ -188,7 +196,7 @@ AT_ONCE: Final = 100
 """Up to how many requests for approval an owner is sent at once; the others follow as these are answered and more are requested."""
 
 
-class Answer(Struct, frozen=True, gc=False):
+class Answer(Request, frozen=True, gc=False):
     """An owner's answer to a waiting subscription: to `allow` or to deny it (XEP-0060 8.6)."""
 
     by: Principal
@@ -211,15 +219,14 @@ class AnswerFacts(Struct, frozen=True, gc=False):
     last: tuple[Item, bytes] | None = None
 
 
-class ReadPending(Struct, frozen=True, gc=False):
+class ReadPending(Read, frozen=True, gc=False):
     """Request the nodes whose subscriptions the principal approves, or the waiting subscriptions of one node."""
 
-    by: Principal
     node: NodeName | None = None
     page: Page | None = None
 
 
-class SendPending(Struct, frozen=True, gc=False):
+class SendPending(Request, frozen=True, gc=False):
     """Send the principal a request for each subscription that waits at the node (XEP-0060 8.7.4)."""
 
     by: Principal

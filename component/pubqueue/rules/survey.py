@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import NoteSamples
-from pubqueue.model.decision import Decision, Done, Refusal, Refused, refuse
+from pubqueue.model.decision import Decision, Done, Read, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import Millis
 from pubqueue.model.records import KEPT, SamplePage, slot_of
 from pubqueue.model.replies import NodePage, Survey, SurveyRow, Totals
@@ -94,13 +94,12 @@ Place = tuple[float, str]
 """The place of a row: the number that it is sorted by, and its name."""
 
 
-class ReadSurvey(Struct, frozen=True, gc=False):
+class ReadSurvey(Read, frozen=True, gc=False):
     """Request the queues after the place `after`, or with `plain` the plain nodes, among those that the principal manages.
 
     `at` is the slice to read next, `known` the result of the slices before, of `looked` nodes.
     """
 
-    by: Principal
     sort: Sort = Sort.PROBLEMS
     plain: bool = False
     containing: str = ""
@@ -222,7 +221,7 @@ CLEARED: Final = 5_000
 FOR_ADMINS: Final = "only administrators of the service may read samples"
 
 
-class KeepSamples(Struct, frozen=True, gc=False):
+class KeepSamples(Request, frozen=True, gc=False):
     """Store the samples of this process, up to one for a node and a minute, and drop old ones."""
 
     by: Principal
@@ -235,10 +234,9 @@ class KeepFacts(Struct, frozen=True, gc=False):
     now: Millis
 
 
-class ReadSamples(Struct, frozen=True, gc=False):
+class ReadSamples(Read, frozen=True, gc=False):
     """Request the samples of these nodes from a moment on."""
 
-    by: Principal
     nodes: tuple[NodeName, ...]
     since: Millis
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.model.changes import OpenWindow
-from pubqueue.model.decision import Decision, Refusal, Taken, refuse
+from pubqueue.model.decision import Decision, Refusal, Request, Taken, refuse
 from pubqueue.model.entities import Affiliation, SubscriptionState, later, seconds
 from pubqueue.rules import access
 from pubqueue.rules.declare import used
@@ -32,7 +32,7 @@ MAX_OF_ACCOUNT: Final = 5_000
 """Takes that may wait at one instance: of all accounts, and of one."""
 
 
-class Take(Struct, frozen=True, gc=False):
+class Take(Request, frozen=True, gc=False):
     """Lock up to `count` items of the node to the requester; if there is none, wait up to `wait` for the first.
 
     The reply has the items that could be delivered at once, or none at the end of the wait. `number` is the broker's: it

@@ -12,7 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import AddItem, GiveUp
-from pubqueue.model.decision import DecidedInParts, Decision, DoneTogether, Refusal, Refused
+from pubqueue.model.decision import (
+    DecidedInParts,
+    Decision,
+    DoneTogether,
+    Refusal,
+    Refused,
+    Request,
+)
 from pubqueue.rules.publication import MAX_BYTES, Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.trimming import TrimItems
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 Part = Publish | Settle
 
 
-class Together(Struct, frozen=True, gc=False):
+class Together(Request, frozen=True, gc=False):
     """Do these parts in order, all or none, in one commit. Each may come from another connection of the same account."""
 
     by: Principal

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import AddItem, BeginTrim, CallGroups, EndTrim, RemoveItem, SetLife
-from pubqueue.model.decision import Decision, Done, Published
+from pubqueue.model.decision import Decision, Done, Published, Request
 from pubqueue.model.entities import NO_TIME, Jid, NodeFull, State, later, seconds
 from pubqueue.model.notices import NOBODY, Retracted, announce, notify
 from pubqueue.rules.audience import ReviewSubscribers
@@ -50,7 +50,7 @@ TURNS: Final = 500
 """Turns that begin in one step, approximately."""
 
 
-class TrimItems(Struct, frozen=True, gc=False):
+class TrimItems(Request, frozen=True, gc=False):
     """Trim the node; lifetimes of items after `after` are shortened, then groups after `group` get their turns.
 
     `reply` is for the requester that waits for the end. With `review` its subscribers are reviewed afterwards, and then the
@@ -81,7 +81,7 @@ class TrimItemsFacts(Struct, frozen=True, gc=False):
     """Whether the item exists that reports that others were dropped."""
 
 
-class ResumeTrims(Struct, frozen=True, gc=False):
+class ResumeTrims(Request, frozen=True, gc=False):
     """Continue with a trim that was not finished when the process ended."""
 
 

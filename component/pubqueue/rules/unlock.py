@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import EndSubscription, Extend
-from pubqueue.model.decision import Decision, Recovered, Refusal, Resent, Touched, refuse
+from pubqueue.model.decision import Decision, Recovered, Refusal, Request, Resent, Touched, refuse
 from pubqueue.model.entities import Affiliation, Level, State, later, seconds
 from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.model.replies import Freed
@@ -40,7 +40,7 @@ def absent(node: NodeName, ids: Sequence[ItemId]) -> str:
     return f"{node} has no item {ids[0]}{more}"
 
 
-class FreeLocks(Struct, frozen=True, gc=False):
+class FreeLocks(Request, frozen=True, gc=False):
     """End the locks of these items, all or none."""
 
     by: Principal
@@ -48,7 +48,7 @@ class FreeLocks(Struct, frozen=True, gc=False):
     ids: tuple[ItemId, ...]
 
 
-class Dismiss(Struct, frozen=True, gc=False):
+class Dismiss(Request, frozen=True, gc=False):
     """End the subscription of exactly this JID, and with `freeing` the locks that it holds of the node."""
 
     by: Principal
@@ -57,7 +57,7 @@ class Dismiss(Struct, frozen=True, gc=False):
     freeing: bool = True
 
 
-class FreeHeld(Struct, frozen=True, gc=False):
+class FreeHeld(Request, frozen=True, gc=False):
     """Free the next of the items that the JID held in the node when it was dismissed: after `after`, with tokens below `unused`.
 
     `freed` were freed in the slices before.
@@ -151,7 +151,7 @@ def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change,
 # happens, without harm, to locks given before their queue's lock timeout was lowered.
 
 
-class Recover(Struct, frozen=True, gc=False):
+class Recover(Request, frozen=True, gc=False):
     """Correct the effects of a clock that was set back, slice by slice.
 
     `before` is the deadline and the number of the last item that was looked at; the latest deadline comes first.
@@ -197,7 +197,7 @@ MAX_BYTES: Final = 1 << 20
 """Bytes of payload that one step sends again; the delivery that exceeds them is the last."""
 
 
-class Resend(Struct, frozen=True, gc=False):
+class Resend(Request, frozen=True, gc=False):
     """Send the locks with tokens in `span` again, a slice at a time after `after`.
 
     Without `span`: those with tokens that the process numbered `instance` has not recorded as sent,
@@ -253,7 +253,7 @@ def resend(_request: Resend, facts: ResendFacts) -> Decision:
 # Touch: a holder extends its lock while the work goes on. An addition of ours to XEP-0254.
 
 
-class Touch(Struct, frozen=True, gc=False):
+class Touch(Request, frozen=True, gc=False):
     """Hold these items for `span` from now on, None for the node's own lock timeout; all or none.
 
     The node may let a lock be extended for longer than its timeout (`lock_longest`).

@@ -5,8 +5,8 @@ from harness.batches.queue_requests import a_queue
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 
-from pubqueue.engine.table import MAX_PUBLISHED
 from pubqueue.model.transactions import Committed
+from pubqueue.rules.sizes import MAX_PUBLISHED
 
 SMALL, LARGE = 20, 2_000
 A_BIT = 300

@@ -2,7 +2,6 @@
 
 import pytest
 
-from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.requests import PUBLISH
 from pubqueue.faces.xmpp.stream import reader
@@ -18,6 +17,7 @@ from pubqueue.faces.xmpp.stream.reader import (
 )
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, Principal
+from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue_xeps.wire import ns
 
 HEADER = (

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.batches.facts import BOSS, ETL, JOBS, draft, who
 
-from pubqueue.engine.table import MAX_PUBLISHED
 from pubqueue.model.entities import ItemId, Jid, Millis
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
+from pubqueue.rules.sizes import MAX_PUBLISHED
 from pubqueue.rules.subscribe import Options, Subscribe
 from pubqueue.rules.unlock import Touch
 

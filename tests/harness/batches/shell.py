@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.batch import BatchResult
     from pubqueue.engine.ports import Transaction
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Jid, NodeName
 
 T = TypeVar("T")

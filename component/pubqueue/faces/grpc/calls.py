@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.statuses import (
     CODES,
@@ -28,16 +27,16 @@ from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodes import Create
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
+from pubqueue.rules.sizes import MAX_NAMED
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pubqueue.accounts.accounts import Proven
-    from pubqueue.engine.table import Request
     from pubqueue.faces.grpc.settings import GrpcTerms
     from pubqueue.faces.grpc.wire import ResourceKind
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Item, ItemId, Jid, Millis, Principal
     from pubqueue.rules.take import Take
 

@@ -44,11 +44,10 @@ if TYPE_CHECKING:
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
-    from pubqueue.engine.table import Request
     from pubqueue.faces.grpc.callers import GrpcTls
     from pubqueue.faces.grpc.settings import GrpcTerms
     from pubqueue.faces.listener.tls import Place
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Millis, Principal
     from pubqueue.model.notices import Notice, ToEach
     from pubqueue.rules.take import Take

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.faces.grpc import topics
 from pubqueue.faces.grpc.statuses import invalid, not_found, unfit
 from pubqueue.faces.grpc.wire import ResourceKind, lock_of
@@ -21,6 +20,7 @@ from pubqueue.rules.nodes import Configure, Create, Delete, Purge
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.take import Take
 from pubqueue.rules.unlock import Touch
 

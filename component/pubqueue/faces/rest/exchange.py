@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from pubqueue.accounts.accounts import Proven
-    from pubqueue.engine.table import Request
     from pubqueue.faces.rest.face import RestFace
     from pubqueue.faces.rest.links import Profile, Route
     from pubqueue.faces.rest.settings import RestTerms
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Described
 

@@ -14,12 +14,11 @@ from pubqueue.faces.stomp.frames import Mode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.listener import ClientConnection
     from pubqueue.faces.stomp.codec import Version
     from pubqueue.faces.stomp.frames import Key, Wanted
     from pubqueue.faces.stomp.refusals import Problem
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import ItemId, Jid, Millis, Principal
     from pubqueue.model.notices import Announce, Deliver, Notice
 

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
     from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.engine.broker import Broker
-    from pubqueue.engine.table import Request
     from pubqueue.faces.listener import ClientConnection, Place
     from pubqueue.faces.stomp.client import Receiver, Subscription
     from pubqueue.faces.stomp.settings import StompTerms
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Jid, Millis, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.engine.table import MAX_NAMED
 from pubqueue.faces.stomp.client import Owed
 from pubqueue.faces.stomp.codec import V10, V11
 from pubqueue.faces.stomp.frames import OPTIONS, key_of, sent, settle_of
@@ -18,6 +17,7 @@ from pubqueue.model.entities import NodeName
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
+from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.together import Together
 
 if TYPE_CHECKING:

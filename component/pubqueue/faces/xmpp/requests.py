@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.engine.table import READS
 from pubqueue.faces.flow import Reads, notified_node
 from pubqueue.faces.xmpp.commands import handler
 from pubqueue.faces.xmpp.commands.handler import CommandHandler
@@ -36,7 +35,7 @@ from pubqueue.faces.xmpp.xml.refusals import (
 )
 from pubqueue.faces.xmpp.xml.stanza import new_id
 from pubqueue.logs import fault
-from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.decision import Read, Refusal, Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.model.replies import RostersWanted, Subscribed
 from pubqueue.rules.retrieve import Retrieve
@@ -46,7 +45,6 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.flow import Load
     from pubqueue.faces.xmpp.deliveries import Deliveries
     from pubqueue.faces.xmpp.link import Link
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.signals import Rosters
     from pubqueue.faces.xmpp.stream.to_many import Pace
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Contact, Principal
 
 
@@ -182,7 +180,7 @@ class Requests:
         instead: Callable[[Refused], bytes | None] | None,
     ) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
-        reads = type(request) in READS
+        reads = isinstance(request, Read)
         if reads and (why := self._intake.beyond_reading(by)):
             self._refuse(stanza, busy(why), b"")
             return

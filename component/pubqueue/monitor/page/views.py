@@ -39,8 +39,7 @@ from pubqueue.rules.survey import ReadSamples, ReadSurvey, Sort, place_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Reply
+    from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import ItemId, Node, NodeConfig, Principal
     from pubqueue.monitor.page.plots import Plot
     from pubqueue.rules.survey import Place

@@ -24,7 +24,6 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import (
         Command,
         CommandSession,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     )
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
-    from pubqueue.model.decision import Refused, Reply
+    from pubqueue.model.decision import Refused, Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Powers
     from pubqueue.operations.model import Operation

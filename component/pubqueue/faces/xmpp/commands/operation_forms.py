@@ -39,8 +39,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Command, Shown
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Described, Power, Powers
     from pubqueue.operations.model import Answer, Column, Operation, Parameter

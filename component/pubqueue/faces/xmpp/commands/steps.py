@@ -15,8 +15,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.refusals import StanzaError
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, Principal
     from pubqueue.model.replies import Power
     from pubqueue.operations.model import Operation

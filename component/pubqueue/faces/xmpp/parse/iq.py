@@ -16,9 +16,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
-    from pubqueue.model.decision import Refused
+    from pubqueue.model.decision import Refused, Request
     from pubqueue.model.entities import Principal
 
 

@@ -18,8 +18,8 @@ from pubqueue.rules.subscribers import Answer, GetSubscriptions, SetSubscription
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
 
 

@@ -30,8 +30,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.rules.nodeconfig import Settings
 

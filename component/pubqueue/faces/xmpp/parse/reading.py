@@ -24,8 +24,8 @@ from pubqueue.rules.validity import is_name
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.decision import Request
     from pubqueue.model.replies import Page
 
 

@@ -25,9 +25,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element
-    from pubqueue.model.decision import Done, Redriven, Retrieved, Touched
+    from pubqueue.model.decision import Done, Redriven, Request, Retrieved, Touched
     from pubqueue.model.entities import Item, Jid, Millis, Subscription
     from pubqueue.model.replies import (
         Created,

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
-from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.stream.expat import (
     MAX_BENEATH,
     MAX_NAMESPACE_LENGTH,
@@ -34,6 +33,7 @@ from pubqueue.faces.xmpp.stream.expat import (
 from pubqueue.faces.xmpp.stream.single import SingleReader
 from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pubqueue.operations.model import count
 from pubqueue.rules.inspect import ReadConnections
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Shown
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import ClientState, ConnectionPage
     from pubqueue.operations.model import Given

@@ -39,9 +39,9 @@ from pubqueue.operations.model import count
 from pubqueue.rules.read import ReadItems
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Shown
     from pubqueue.faces.xmpp.xml.refusals import StanzaError
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import ItemEntry, ItemPage, Peeked
     from pubqueue.operations.model import Given

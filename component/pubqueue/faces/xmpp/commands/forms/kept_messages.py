@@ -11,8 +11,8 @@ from pubqueue.operations.model import count
 from pubqueue.rules.messages import ListMessages
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Shown
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.records import KeptMessages
     from pubqueue.operations.model import Given

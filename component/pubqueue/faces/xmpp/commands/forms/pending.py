@@ -12,8 +12,7 @@ from pubqueue.rules.subscribers import AT_ONCE, SendPending
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
-    from pubqueue.model.decision import Done
+    from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Node, Principal
     from pubqueue.operations.model import Given
 

@@ -19,8 +19,8 @@ from pubqueue.operations.service import END_SUBSCRIPTION
 from pubqueue.rules.inspect import ReadWorkers
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Shown
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Worker, WorkerPage
     from pubqueue.operations.model import Given

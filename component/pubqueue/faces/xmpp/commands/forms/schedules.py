@@ -37,8 +37,8 @@ from pubqueue.rules.schedules import ListSchedules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.steps import Command, Shown
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Powers
     from pubqueue.model.schedules import Definition, Schedule, SchedulePage

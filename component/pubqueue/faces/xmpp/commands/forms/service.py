@@ -14,8 +14,8 @@ from pubqueue.operations.service import SERVICE
 from pubqueue.rules.nodes import Create
 
 if TYPE_CHECKING:
-    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.fields import Field as NodeField
+    from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Created, Powers
     from pubqueue.operations.model import Given
