@@ -460,7 +460,7 @@ class Batches:
         slices = [taken]
         while slices:
             taken = slices.pop(0)
-            if self._presence_retry:
+            if self._presence_retry.any_kept:
                 taken = self._presence_retry.before(taken)
             requests = [request for request, _ in taken]
             try:

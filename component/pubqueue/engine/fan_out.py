@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.engine.observe import Observer
+from pubqueue.engine.observe import NOTHING, Observer
 from pubqueue.engine.outbox import Backlog
 from pubqueue.engine.task import apart
 from pubqueue.model.changes import ConfigureNode, CreateNode, DeleteNode
@@ -233,6 +233,8 @@ class NewItems(Observer):
     """The waiting calls by node. One look runs at a time; a commit meanwhile causes another one."""
 
     fault = "new_items.failed"
+    asks: frozenset[type] | None = NOTHING
+    """Nothing while no call waits, then everything: an item comes in many ways."""
 
     def __init__(
         self, by: Principal, submit: Callable[[Request, Callable[[Reply], None]], None]
@@ -256,6 +258,7 @@ class NewItems(Observer):
         self._last += 1
         number = self._last
         self._calls.setdefault(node, {})[number] = call
+        self.asks = None
         self._fresh.setdefault(node, set()).add(number)
         self.look()
         return partial(self._end, node, number)
@@ -267,6 +270,8 @@ class NewItems(Observer):
         if not calls:
             for table in (self._calls, self._fresh, self._known):
                 table.pop(node, None)
+            if not self._calls:
+                self.asks = NOTHING
 
     def committed(
         self,
@@ -275,8 +280,8 @@ class NewItems(Observer):
         deliveries: Sequence[Notice],  # noqa: ARG002
         took: Took,  # noqa: ARG002
     ) -> None:
-        """Look, if something was changed and calls wait."""
-        if self._calls and any(decision.changes for decision in decisions):
+        """Look, if something was changed."""
+        if any(decision.changes for decision in decisions):
             self.look()
 
     def look(self) -> None:
@@ -292,6 +297,7 @@ class NewItems(Observer):
     def stop(self) -> None:
         """Make no more calls."""
         self._calls, self._fresh, self._known, self._left = {}, {}, {}, []
+        self.asks = NOTHING
         if self._retry is not None:
             self._retry.cancel()
 
@@ -335,6 +341,7 @@ class NodeChanges(Observer):
     """Calls each function without arguments: of other processes it is only known that they have written, not which nodes."""
 
     fault = "node_changes.failed"
+    asks = OF_NODES
 
     def __init__(self) -> None:
         self._calls: list[Callable[[], None]] = []
@@ -346,15 +353,12 @@ class NodeChanges(Observer):
     def committed(
         self,
         requests: Sequence[Request],  # noqa: ARG002  # nodes change in many ways
-        decisions: Sequence[Decision],
+        decisions: Sequence[Decision],  # noqa: ARG002
         deliveries: Sequence[Notice],  # noqa: ARG002
         took: Took,  # noqa: ARG002
     ) -> None:
-        """Call the functions if this process has changed a node."""
-        if self._calls and any(
-            type(change) in OF_NODES for decision in decisions for change in decision.changes
-        ):
-            self.call()
+        """Call the functions, because this process may have changed a node."""
+        self.call()
 
     def call(self) -> None:
         """Call the functions, because another process may have changed nodes."""

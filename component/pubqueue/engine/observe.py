@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
+NOTHING: Final[frozenset[type]] = frozenset()
+
+
 class Observer:
-    """Is called on the event loop with each event; it must be quick. One that does not need an event ignores it."""
+    """Is called on the event loop with each event that it asks for; it must be quick."""
 
     fault = "watch.failed"
     """The log event of a fault in it."""
+    asks: frozenset[type] | None = None
+    """The kinds of requests and changes of which one has to be in a batch; None for every batch."""
 
     def committed(
         self,
@@ -73,18 +78,22 @@ class Observers(Generic[One]):
         deliveries: Sequence[Notice],
         took: Took,
     ) -> None:
-        """Pass a batch on to them."""
+        """Pass a batch on to those that ask for something in it."""
+        kinds = set(map(type, requests))
+        for decision in decisions:
+            kinds.update(map(type, decision.changes))
         self._each(
             lambda one: one.committed(requests, decisions, deliveries, took),
+            [one for one in self if one.asks is None or not one.asks.isdisjoint(kinds)],
             requests=len(decisions),
         )
 
     def answered(self, reply: Reply) -> None:
         """Pass on an answer to a request that only reads."""
-        self._each(lambda one: one.answered(reply), reply=type(reply).__name__)
+        self._each(lambda one: one.answered(reply), self, reply=type(reply).__name__)
 
-    def _each(self, call: Callable[[One], None], **facts: object) -> None:
-        for one in self._observers:
+    def _each(self, call: Callable[[One], None], those: Iterable[One], **facts: object) -> None:
+        for one in those:
             try:
                 call(one)
             except Exception:  # the boundary between the work and its observers

@@ -74,6 +74,7 @@ class OperatorLog(Observer):
     """Writes the operator's log."""
 
     fault = "operator_log.failed"
+    asks = LOGGED_REQUESTS | {GiveUp}
 
     def committed(
         self,

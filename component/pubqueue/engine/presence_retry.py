@@ -136,11 +136,11 @@ class PresenceRetry:
         self._timer: asyncio.TimerHandle | None = None
         self._people, self._strangers = _Room(PEOPLE), _Room(STRANGERS)
         self._has_given_up = False
-        self.is_due = False
+        self.is_due = self.any_kept = False
 
     def __bool__(self) -> bool:
         """Return whether any are kept."""
-        return bool(self._people.of or self._strangers.of)
+        return self.any_kept
 
     def __len__(self) -> int:
         """Return how many are kept."""
@@ -156,6 +156,7 @@ class PresenceRetry:
         if room.put(address, words) and not self._has_given_up:
             self._has_given_up = True  # once: there may be thousands
             log.error("presence.given_up", strangers=room is self._strangers)
+        self._look()
 
     def retry_later(self) -> None:
         """Retry all of them after a while."""
@@ -197,7 +198,12 @@ class PresenceRetry:
 
     def _words_of(self, address: Jid) -> list[Word]:
         """Remove and return the reports of the address; it may have been a stranger's before and is not any more."""
-        return self._people.take(address) or self._strangers.take(address)
+        words = self._people.take(address) or self._strangers.take(address)
+        self._look()
+        return words
+
+    def _look(self) -> None:
+        self.any_kept = bool(self._people.of or self._strangers.of)
 
     def _take(self, address: Jid) -> list[Taken]:
         return [(word, _ignore) for word in self._words_of(address)]

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pubqueue.engine.presence_retry import SHOWING
 from pubqueue.engine.task import answer_with, apart
-from pubqueue.model.decision import singly
+from pubqueue.model.decision import DecidedInParts, singly
 from pubqueue.model.entities import connection
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.presence import Bounce, Leave
@@ -69,7 +69,10 @@ class AfterCommit(Struct):
         if done.taken or self.takers:
             with apart("takes.failed"):
                 self.takers.committed(done.taken, done.ended, done.rest)
-        self.observers.committed(*singly(requests, done.decisions), deliveries, self.took())
+        parts: tuple[Sequence[Request], Sequence[Decision]] = requests, done.decisions
+        if DecidedInParts in map(type, done.decisions):
+            parts = singly(requests, done.decisions)
+        self.observers.committed(*parts, deliveries, self.took())
         with apart("delivery_mark.failed"):
             self.undelivered.sent(self.next_token())
         with apart("moment.failed"):
@@ -88,11 +91,14 @@ class AfterCommit(Struct):
             self.acquaintances.meet(taken[0].to)
 
     def _note_moment(self, done: BatchResult) -> None:
-        if done.exact:
-            self.moment = done.soonest
-        elif done.soonest is not None:
-            self.moment = done.soonest if self.moment is None else min(self.moment, done.soonest)
-        self.on_moment(self.moment)
+        moment = done.soonest
+        if not done.exact and (
+            moment is None or (self.moment is not None and self.moment < moment)
+        ):
+            moment = self.moment
+        if moment != self.moment:
+            self.on_moment(moment)
+            self.moment = moment
 
 
 # What is sent after a commit: the replies in the order of the requests, each before its notices, and the deliveries last.

@@ -418,8 +418,6 @@ def singly(
     requests: Sequence[R], decisions: Sequence[Decision]
 ) -> tuple[Sequence[R], Sequence[Decision]]:
     """Return the requests with the decisions, each part as if it had come alone."""
-    if DecidedInParts not in map(type, decisions):
-        return requests, decisions
     asked: list[R] = []
     decided: list[Decision] = []
     for request, decision in zip(requests, decisions, strict=True):

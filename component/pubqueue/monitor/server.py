@@ -69,15 +69,15 @@ class ProcessObservers(Observers[ProcessObserver]):
 
     def ready(self) -> None:
         """Notify them that the server has accepted the component."""
-        self._each(lambda one: one.ready())
+        self._each(lambda one: one.ready(), self)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
         """Pass on the broker that works from now on."""
-        self._each(lambda one: one.at_work(broker, traffic), phase=Phase.AT_WORK.value)
+        self._each(lambda one: one.at_work(broker, traffic), self, phase=Phase.AT_WORK.value)
 
     def at_rest(self, phase: Phase) -> None:
         """Notify them that no broker works any more, or not yet."""
-        self._each(lambda one: one.at_rest(phase), phase=phase.value)
+        self._each(lambda one: one.at_rest(phase), self, phase=phase.value)
 
 
 # Serves over HTTP: the page, the operations, `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none.
