@@ -32,9 +32,9 @@ from pubqueue.model.entities import (
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.presence import Leave
-from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
 from pubqueue.rules.together import Together
 from pubqueue.rules.unlock import Dismiss
+from pubqueue.rules.validity import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,9 +23,9 @@ from pubqueue.model.transactions import Mark
 from pubqueue.rules.audience import NotifyFormer
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.presence import Arrive, Bounce, Leave
-from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.together import Together, together
+from pubqueue.rules.validity import MAX_NAMED, MAX_PUBLISHED
 
 IDS = [f"i{number}" for number in range(MAX_PUBLISHED)]
 UNLOCK = unlocks(BOB, *IDS[:MAX_NAMED])

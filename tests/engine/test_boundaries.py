@@ -395,6 +395,8 @@ async def test_work_after_a_commit_fails_separately(stage, monkeypatch, place, e
             patched.setattr("pubqueue.rules.expire.FORGOTTEN", -1)
             patched.setattr("pubqueue.engine.facts.queue.FORGOTTEN", -1)
             await asyncio.wait_for(stage.do(Expire()), TIMEOUT)
+        if name == "log_decisions":
+            await stage.do(joins(BOB, 1))
         replies = await stage.do(publishes("a"), publishes("b"))
     assert [reply.ids for reply in replies] == [("a",), ("b",)]
     assert event in {entry["event"] for entry in said}

@@ -15,7 +15,7 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.read import ReadItems
 from pubqueue.rules.settle import Outcome
-from pubqueue.rules.sizes import MAX_NAMED
+from pubqueue.rules.validity import MAX_NAMED
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 

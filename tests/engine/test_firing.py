@@ -18,6 +18,7 @@ from pubqueue.engine import cron_times, reaper, table
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Items
+from pubqueue.engine.observe import Observer
 from pubqueue.engine.reaper import Reaper
 from pubqueue.model.decision import Done, Expired, Refused
 from pubqueue.model.entities import Jid, Millis, Principal
@@ -37,7 +38,7 @@ ADMIN = who(BOSS, admin=True)
 EACH_MINUTE = ScheduleSettings("tick", "* * * * *", JOBS, json={"tick": True})
 
 
-class Process:
+class Process(Observer):
     """An instance with a store of its own in the same memory; `clock` is a list with the time."""
 
     def __init__(self, memory, clock):
@@ -47,15 +48,15 @@ class Process:
             self.store,
             Terms(CreationPolicy.ANYONE),
             clock=lambda: clock[0],
-            on_moment=self.on_moment,
+            on_moment=self.reaper.on_moment,
             service=SERVICE,
+            observers=[self],
         )
-        self.moments = asyncio.Queue()
+        self.commits = asyncio.Queue()
         WatchedFace(self.broker, []).up()
 
-    def on_moment(self, moment):
-        self.moments.put_nowait(moment)
-        self.reaper.on_moment(moment)
+    def committed(self, *_batch):
+        self.commits.put_nowait(None)
 
     async def start(self):
         await self.store.open()
@@ -83,7 +84,7 @@ class Process:
         """Wait until the condition is true, which is checked after each batch."""
         async with asyncio.timeout(TIMEOUT):
             while not await holds():
-                await self.moments.get()
+                await self.commits.get()
 
 
 @pytest.fixture

@@ -19,7 +19,11 @@ from pubqueue.model.entities import Affiliation, ItemId, Jid
 from pubqueue.model.transactions import Mark
 from pubqueue.rules.dead_letters import Cancel, Redrive
 from pubqueue.rules.nodes import SetAffiliations
-from pubqueue.rules.sizes import (
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import SetSubscriptions, Wish
+from pubqueue.rules.together import Together
+from pubqueue.rules.unlock import FreeLocks
+from pubqueue.rules.validity import (
     MAX_ENTRIES,
     MAX_NAMED,
     MAX_PUBLISHED,
@@ -28,10 +32,6 @@ from pubqueue.rules.sizes import (
     size_of,
     too_many,
 )
-from pubqueue.rules.staging import StagePublish
-from pubqueue.rules.subscribers import SetSubscriptions, Wish
-from pubqueue.rules.together import Together
-from pubqueue.rules.unlock import FreeLocks
 
 BY = who(BOSS, admin=True)
 

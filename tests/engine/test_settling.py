@@ -22,8 +22,8 @@ from pubqueue.model.entities import ItemId, Millis, NodeName, State
 from pubqueue.model.records import EventKind
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.settle import Outcome
-from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.subscribe import Options, SetOptions, Subscribe
+from pubqueue.rules.validity import MAX_NAMED
 
 DEAD = NodeName("dead")
 

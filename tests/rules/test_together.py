@@ -20,9 +20,9 @@ from pubqueue.model.decision import (
 from pubqueue.model.entities import State
 from pubqueue.model.notices import Retracted
 from pubqueue.rules.publication import MAX_BYTES
-from pubqueue.rules.sizes import MAX_BYTES_TOGETHER, too_many
 from pubqueue.rules.together import Together, Volume, names_by_node, together, unfit
 from pubqueue.rules.trimming import TrimItems
+from pubqueue.rules.validity import MAX_BYTES_TOGETHER, too_many
 
 PARTS = (retracts(ETL, "i1"), publishes("a", "b"), retracts(ETL, "i2"))
 FIRST = Decision(Done(), (RemoveItem(held(1)),), (Retracted(ANN, JOBS, ("i1",)),))

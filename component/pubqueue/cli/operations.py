@@ -48,7 +48,7 @@ from pubqueue.operations.nodes import (
 from pubqueue.operations.service import END_SUBSCRIPTION, OVERVIEW, SERVICE, SORTS, WORKERS
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
-from pubqueue.rules.sizes import MAX_NAMED
+from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

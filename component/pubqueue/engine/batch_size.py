@@ -26,10 +26,10 @@ from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.settle_each import SettleEach
-from pubqueue.rules.sizes import size_of
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.together import Together
 from pubqueue.rules.unlock import Dismiss, FreeHeld
+from pubqueue.rules.validity import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

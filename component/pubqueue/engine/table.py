@@ -47,8 +47,8 @@ from pubqueue.rules import (
     unlock,
     validity,
 )
-from pubqueue.rules.sizes import too_many
 from pubqueue.rules.together import Together
+from pubqueue.rules.validity import too_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from pubqueue.model.decision import Read
 from pubqueue.model.limits import EVERYBODY, Used, payers
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
-from pubqueue.rules.sizes import size_of
 from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.validity import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -26,8 +26,8 @@ from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
 from pubqueue.rules.inspect import Peek
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
-from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.unlock import FreeLocks
+from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from pubqueue.model.decision import Cancelled, Redriven, Request

@@ -6,7 +6,7 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 
 from pubqueue.model.transactions import Committed
-from pubqueue.rules.sizes import MAX_PUBLISHED
+from pubqueue.rules.validity import MAX_PUBLISHED
 
 SMALL, LARGE = 20, 2_000
 A_BIT = 300

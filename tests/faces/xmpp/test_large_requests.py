@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pubqueue.engine.rows import AFFILIATIONS, WAITING, Needs
 from pubqueue.model import limits
 from pubqueue.model.entities import Affiliation, NodeName
-from pubqueue.rules.sizes import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
+from pubqueue.rules.validity import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
 
 QUEUE = (
     "<x xmlns='jabber:x:data' type='submit'><field var='x-queueing#enabled'><value>1</value></field>"

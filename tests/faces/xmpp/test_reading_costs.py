@@ -17,7 +17,7 @@ from pubqueue.faces.xmpp.stream.reader import (
 )
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, Principal
-from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.rules.validity import MAX_NAMED, MAX_PUBLISHED
 from pubqueue_xeps.wire import ns
 
 HEADER = (

@@ -12,9 +12,9 @@ from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
-from pubqueue.rules.sizes import MAX_PUBLISHED
 from pubqueue.rules.subscribe import Options, Subscribe
 from pubqueue.rules.unlock import Touch
+from pubqueue.rules.validity import MAX_PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

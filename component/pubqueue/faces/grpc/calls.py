@@ -27,7 +27,7 @@ from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodes import Create
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
-from pubqueue.rules.sizes import MAX_NAMED
+from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle

@@ -20,9 +20,9 @@ from pubqueue.rules.nodes import Configure, Create, Delete, Purge
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.settle_each import SettleEach
-from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.take import Take
 from pubqueue.rules.unlock import Touch
+from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ from pubqueue.model.entities import NodeName
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
-from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.together import Together
+from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence

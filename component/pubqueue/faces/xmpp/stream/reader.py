@@ -33,7 +33,7 @@ from pubqueue.faces.xmpp.stream.expat import (
 from pubqueue.faces.xmpp.stream.single import SingleReader
 from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.rules.sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.rules.validity import MAX_NAMED, MAX_PUBLISHED
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
