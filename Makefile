@@ -45,6 +45,7 @@ check: setup ## lint, types, layers, imports and prose, without the tests
 	.venv/bin/lint-imports --no-cache
 	$(PY) tools/imports
 	$(PY) tools/prose
+	$(PY) tools/house
 	$(PY) tools/vocabulary # only says what to use
 
 quick: ## the inner loop, in less than a minute: check, and the tests of rules, settings, codecs, the wire on SQLite and the tree

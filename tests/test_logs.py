@@ -71,14 +71,6 @@ def test_an_invalid_log_record_of_a_library_costs_its_line_only(lines):
     assert line.endswith('says="%d of %d"')
 
 
-@pytest.mark.parametrize(("now", "formerly"), logs.FORMERLY.items())
-def test_an_event_that_was_renamed_carries_its_old_name(lines, now, formerly):
-    logs.configure("info")
-    structlog.get_logger("pubqueue.test").error(now)
-    (line,) = lines()
-    assert f"event={now} formerly={formerly}" in line
-
-
 IN_COLOUR = """
 import atexit, sys
 from pubqueue.cli import COLOURED, COMMANDS, main

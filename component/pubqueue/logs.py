@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO, cast
 import structlog
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor, WrappedLogger
-
-FORMERLY: Final = {
-    "delivery_mark.failed": "unsaid.failed",
-    "login.refused": "page.login_refused",
-    "operation.performed": "operation",
-    "operator_log.failed": "told.failed",
-    "presence.given_up": "unrepeated.given_up",
-    "stream.retrying": "stream.waits",
-}
-"""Renamed events and their former names. For one release, `formerly` has the former name, for filters that search for it."""
+    from structlog.typing import Processor
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -30,12 +20,6 @@ _RENDERERS: Final[dict[str, Processor]] = {
     "logfmt": structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
     "json": structlog.processors.JSONRenderer(),
 }
-
-
-def _formerly(_logger: WrappedLogger, _level: str, event: EventDict) -> EventDict:
-    if (old := FORMERLY.get(event["event"])) is not None:
-        event["formerly"] = old
-    return event
 
 
 class _WhatStderrTakes:
@@ -72,7 +56,6 @@ def configure(level: str, style: str = "logfmt") -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            _formerly,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _RENDERERS[style],

@@ -344,7 +344,6 @@ async def test_a_thread_that_outlives_its_time_loses_its_item_and_keeps_its_plac
         assert (await service.next("retract")).find(".//{*}item").get("id") == "i2"
     assert done == ["i1", "i2"]
     assert "event=handler.orphaned" in caplog.text
-    assert "formerly=handler.left_behind" in caplog.text  # for one release
 
 
 @pytest.mark.e2e
