@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from pubqueue.engine import reaper as reaper_module
 from pubqueue.engine import table
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.changes import ChangeApplier, ItemChanges
+from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.context import Terms
 from pubqueue.engine.facts import queue
 from pubqueue.engine.reaper import Reaper
@@ -272,7 +272,7 @@ def odd_in_changing(monkeypatch):
             raise ZeroDivisionError
         make(self, asked, change)
 
-    monkeypatch.setattr(ItemChanges, "_item", item)
+    monkeypatch.setattr(ChangeApplier, "_item", item)
     makers = ChangeApplier.MAKE
     for kind, call in makers.items():
         if call is make:

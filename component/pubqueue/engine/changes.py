@@ -89,9 +89,13 @@ if TYPE_CHECKING:
     )
 
 
-# The changes of a batch: rows before and after, counters, the entries of event logs.
+# Makes changes in the working set, and collects what the store has to write: before -> after, by kind of row.
 #
-# They are written before a read that has to show them, and at the end of the batch.
+# `model.after` defines the row after a change. Everything else follows from before and after: counters, receipts, the
+# groups a row is in, the queues to look at, the next time at which something ends. The store itself makes changes of
+# many rows (a purge, a commit), after all earlier changes are written.
+#
+# Changes are written before a read that has to show them, and at the end of the batch.
 
 NEVER: Final = Millis(1 << 62)
 
@@ -99,8 +103,20 @@ ENOUGH: Final = 1000
 """Room up to which the windows of takes are counted: no batch delivers more."""
 
 
-class BatchChanges:
-    """The rows that a batch has changed; `touched` are the nodes to deliver items of."""
+_OF_PEOPLE = changes.DropFormer | changes.BeginReview | changes.EndReview
+_UNKNOWN = (
+    changes.ForgetEvents
+    | changes.NoteSamples
+    | _OF_PEOPLE
+    | changes.BeginTrim
+    | changes.EndTrim
+    | t.Moved
+)
+"""Bulk changes of rows that are not kept between batches."""
+
+
+class ChangeApplier:
+    """Makes the changes of a batch. `touched` are the nodes to deliver items of."""
 
     def __init__(
         self, rows: WorkingSet, reaches: Callable[[Jid], bool], takers: Takers = frozenset()
@@ -156,6 +172,16 @@ class BatchChanges:
         self._counters = Counters()
         self._tokens.forget()
         self._numbers.forget()
+
+    def make(self, asked: object, changes: Iterable[Change]) -> None:
+        """Make the changes that the request `asked` makes (None: a dispatch), in order.
+
+        Raises:
+            StaleError: a change was decided on other facts than the working set has.
+
+        """
+        for change in changes:
+            self.MAKE[type(change)](self, asked, change)
 
     def has_changed(self, seq: int) -> bool:
         """Return whether this batch has changed the item and not written it yet."""
@@ -365,19 +391,7 @@ class BatchChanges:
         self._pending = PendingWrites()
         self._rows.tx.write(writes)
 
-
-def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) -> None:
-    if row is None:
-        group.pop(key, None)
-    else:
-        group[key] = row
-
-
-# Changes of items in the working set: their rows, the groups they are in, and what depends on them.
-
-
-class ItemChanges(BatchChanges):
-    """Makes changes of single items."""
+    # Items: their rows, the groups they are in, and what depends on them.
 
     def _add(self, asked: object, change: changes.AddItem) -> None:
         if not change.seq:
@@ -550,37 +564,7 @@ class ItemChanges(BatchChanges):
     }
     # fmt: on
 
-
-# Makes changes in the working set, and collects what the store has to write: before -> after, by kind of row.
-#
-# `core.after` defines the row after a change. Everything else follows from before and after: counters, receipts, the
-# groups a row is in, the queues to look at, the next time at which something ends. The store itself makes changes of
-# many rows (a purge, a commit), after all earlier changes are written.
-
-_OF_PEOPLE = changes.DropFormer | changes.BeginReview | changes.EndReview
-_UNKNOWN = (
-    changes.ForgetEvents
-    | changes.NoteSamples
-    | _OF_PEOPLE
-    | changes.BeginTrim
-    | changes.EndTrim
-    | t.Moved
-)
-"""Bulk changes of rows that are not kept between batches."""
-
-
-class ChangeApplier(ItemChanges):
-    """Makes all changes of the working set."""
-
-    def make(self, asked: object, changes: Iterable[Change]) -> None:
-        """Make the changes that the request `asked` makes (None: a dispatch), in order.
-
-        Raises:
-            StaleError: a change was decided on other facts than the working set has.
-
-        """
-        for change in changes:
-            self.MAKE[type(change)](self, asked, change)
+    # Nodes, subscriptions, addresses and other rows, and changes of many rows.
 
     def _node(
         self, asked: object, change: changes.CreateNode | changes.ConfigureNode | changes.DeleteNode
@@ -799,7 +783,7 @@ class ChangeApplier(ItemChanges):
         changes.NoteActivity:    _note_activity,
         changes.NoteAble:        _able,
         changes.ForgetResource:  _resource,
-        **ItemChanges.OF_ITEMS,
+        **OF_ITEMS,
         **_BULK,
         changes.CallGroups:      _call_groups,
         changes.SpendRate:       _spend,
@@ -813,3 +797,10 @@ class ChangeApplier(ItemChanges):
 
     AT_ONCE: ClassVar = frozenset({*_BULK, changes.DeleteNode, changes.EndSubscriptions})
     """Changes that are written at once, after all earlier ones."""
+
+
+def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) -> None:
+    if row is None:
+        group.pop(key, None)
+    else:
+        group[key] = row

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from pubqueue.engine.changes import ChangeApplier, ItemChanges
+from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.rows import HOLDINGS, TablesByKind
 from pubqueue.engine.working_set import FirstItems, RowCache
 from pubqueue.model import changes as c
@@ -44,7 +44,7 @@ KNOWN: Final = frozenset(
         c.SetAffiliation,
         c.BeginTrim,
         c.PutRow,
-        *ItemChanges.OF_ITEMS,
+        *ChangeApplier.OF_ITEMS,
     }
 )
 """Changes that can be tried: those of publishing and settling. None of them changes many rows at once."""
