@@ -21,7 +21,7 @@ FROM harness import patience
 FROM pubqueue.engine import batch, broker
 FROM pubqueue.engine.batch import Committer
 FROM pubqueue.model.entities import AccessModel, Principal
-FROM pubqueue.stores.sql.transaction import Guarded
+FROM pubqueue.stores.sql.transaction import SqlTransaction
 FROM harness.imports import Source
 import pytest, sqlite3
 """
@@ -45,12 +45,12 @@ FOUND = {
     "def f(m): m.setattr(Committer, 'GONE', 1)": "pubqueue.engine.batch.Committer has no GONE",
     "Committer.GONE = 1": "pubqueue.engine.batch.Committer has no GONE",
     "setattr(batch.Committer, 'GONE', 1)": "pubqueue.engine.batch.Committer has no GONE",
-    "with patch.object(Guarded, 'GONE'): ...": "pubqueue.stores.sql.transaction.Guarded has no GONE",
+    "with patch.object(SqlTransaction, 'GONE'): ...": "pubqueue.stores.sql.transaction.SqlTransaction has no GONE",
     "getattr(Principal, 'jid')": "",
     "getattr(Principal, 'GONE')": "pubqueue.model.entities.Principal has no GONE",
     "getattr(Principal, 'GONE', None)": "",
-    "class Mine(Guarded): ...\ngetattr(Mine, 'write')": "",
-    "class Mine(Guarded): ...\ngetattr(Mine, 'GONE')": "Mine has no GONE",
+    "class Mine(SqlTransaction): ...\ngetattr(Mine, 'write')": "",
+    "class Mine(SqlTransaction): ...\ngetattr(Mine, 'GONE')": "Mine has no GONE",
     "class Mine(StrEnum):\n    A = 'a'\nMine.A.value, Mine.GONE": "Mine has no GONE",
     "class Mine(sqlite3.Row): ...\nMine.keys, Mine.GONE": "Mine has no GONE",
     "class Mine(pytest.Item): ...\nMine.GONE": "",

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from click.testing import CliRunner
 from cronsim import CronSim
+from harness.batches.inside import session_in
 from msgspec.structs import replace
 
 from proof.simulate import __main__ as command_line
@@ -33,7 +34,7 @@ from pubqueue.rules.nodes import Purge
 from pubqueue.rules.publication import Publish
 from pubqueue.stores.copying import sqlite
 from pubqueue.stores.postgres.connection import ServerClock
-from pubqueue.stores.sql.transaction import Guarded
+from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite import instances as sqlite_instances
 from pubqueue.stores.sqlite.in_memory import Instances
 
@@ -140,8 +141,8 @@ def walks_with_the_zone(cron, zone, begin, *, reverse):
         yield Millis(round(moment.timestamp()) * 1000)
 
 
-def trusts_every_operation(_guarded, operation, *given):
-    return operation(*given)
+def trusts_every_operation(tx, operation, *given):
+    return operation(session_in(tx), *given)
 
 
 def loads_for_one_request(batch, requests, at, decide=Batch.decide):
@@ -156,7 +157,7 @@ def test_a_full_disk_that_is_blamed_on_one_request_is_found(monkeypatch):
     plan = [Fault(at, FaultKind.FULL, INSTANCES[at % 3], 20.0, 0) for at in range(20, 110, 10)]
     runs = [run.Run(seed, "sqlite", minutes=MINUTES, plan=plan) for seed in SEEDS]
     assert [one.run().violation for one in runs] == [""] * len(SEEDS)
-    monkeypatch.setattr(Guarded, "_do", trusts_every_operation)
+    monkeypatch.setattr(SqlTransaction, "_do", trusts_every_operation)
     monkeypatch.setattr(Batch, "decide", loads_for_one_request)
     runs = (run.Run(seed, "sqlite", minutes=MINUTES, plan=plan) for seed in range(1, 10))
     assert next(outcome.rule for one in runs if (outcome := one.run()).violation)

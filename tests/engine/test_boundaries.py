@@ -28,10 +28,10 @@ from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.unlock import Resend
 from pubqueue.rules.validity import NO_ITEM_ID
-from pubqueue.stores.sql.transaction import Guarded
+from pubqueue.stores.sql import transaction
+from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import MemoryStore
-from pubqueue.stores.sqlite.store import SqliteTransaction
 
 FAILED = Refused(Refusal.STORE_FAILED)
 FAULT = Refused(Refusal.INTERNAL_FAULT)
@@ -111,8 +111,8 @@ def failing_write(monkeypatch, error, at, *, times=1):
             raise error
         write(self, writes)
 
-    whole = partial_method(broken, SqliteTransaction.write)
-    monkeypatch.setattr(SqliteTransaction, "write", whole)
+    whole = partial_method(broken, transaction.write)
+    monkeypatch.setattr(transaction, "write", whole)
 
 
 def partial_method(call, first):
@@ -172,7 +172,7 @@ async def test_a_store_that_fails_at_a_question_is_not_asked_on(stage, monkeypat
     def broken(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(SqliteTransaction, "due", broken)
+    monkeypatch.setattr(transaction.load, "due", broken)
     replies = await stage.do(publishes("a"), Expire(), publishes("b"))
     assert replies == [Published(JOBS, ("a",)), FAULT, Published(JOBS, ("b",))]
     assert await stage.items() == ["a", "b"]
@@ -225,7 +225,7 @@ async def test_a_value_that_the_store_cannot_encode_is_the_senders_fault(on_sqli
 async def test_facts_functions_write_nothing(tmp_path, monkeypatch):
     """Loading and writing are steps of the batch: their faults are not the requester's."""
     shell, asking = Shell(tmp_path / "queue.db"), []
-    decide, write, number = batch_module.decided, Guarded.write, Guarded.number
+    decide, write, number = batch_module.decided, SqlTransaction.write, SqlTransaction.number
 
     def decided(context, request):
         asking.append(request)
@@ -239,8 +239,8 @@ async def test_facts_functions_write_nothing(tmp_path, monkeypatch):
         return call(self, *given)
 
     monkeypatch.setattr(batch_module, "decided", decided)
-    monkeypatch.setattr(Guarded, "write", partial_method(noted, write))
-    monkeypatch.setattr(Guarded, "number", partial_method(noted, number))
+    monkeypatch.setattr(SqlTransaction, "write", partial_method(noted, write))
+    monkeypatch.setattr(SqlTransaction, "number", partial_method(noted, number))
     shell.batch(a_queue(dedup_window=60), joins(ANN, 3), publishes("a", "b"))
     shell.batch(publishes("c", "d"), Expire(), publishes("e"), Resend())
     shell.batch(stages("a", "f"), publishes("g"), commits((0, 0, 2)), Purge(who(BOSS), JOBS))

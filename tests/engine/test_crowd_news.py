@@ -29,8 +29,8 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Delete, Purge
 from pubqueue.rules.subscribe import Unsubscribe
+from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.stores.sqlite.store import SqliteTransaction
 
 PAGE = 3
 CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]
@@ -189,14 +189,14 @@ async def test_a_run_ends_with_its_bytes_too(stage, monkeypatch):
 def read(monkeypatch):
     """Return how many pages of subscribers have been read, in an empty list that grows."""
     found = []
-    page = SqliteTransaction.page
+    page = SqlTransaction.page
 
     def counted(self, which, after=None, limit=1):
         if isinstance(which, Subscribers):
             found.append(after)
         return page(self, which, after, limit)
 
-    monkeypatch.setattr(SqliteTransaction, "page", counted)
+    monkeypatch.setattr(SqlTransaction, "page", counted)
     return found
 
 
@@ -287,9 +287,9 @@ async def test_a_requester_is_answered_before_a_crowd_is_notified(stage, request
 
 async def test_no_subscriber_of_a_crowd_is_loaded_to_be_notified(stage, monkeypatch):
     rows = []
-    load = SqliteTransaction.load
+    load = SqlTransaction.load
     monkeypatch.setattr(
-        SqliteTransaction, "load", lambda self, needs: rows.append(needs) or load(self, needs)
+        SqlTransaction, "load", lambda self, needs: rows.append(needs) or load(self, needs)
     )
     stage.broker.committer.forget()
     await stage.do(publishes("a"), Purge(who(BOSS), JOBS), Delete(who(BOSS), JOBS))

@@ -19,7 +19,7 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Delete
 from pubqueue.rules.subscribe import Unsubscribe
-from pubqueue.stores.sqlite.store import SqliteTransaction
+from pubqueue.stores.sql.transaction import SqlTransaction
 
 CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]
 MEMBERS = tuple(Jid(f"bot{number}@x") for number in (0, 3, 7))
@@ -91,7 +91,7 @@ def test_a_page_of_the_crowd_is_all_that_a_batch_reads(tmp_path, monkeypatch):
     shell = Shell(tmp_path / "plain.db")
     shell.do(declares({"access_model": "open", "queueing": False}))
     shell.batch(*(replace(joins(jid), options=None) for jid in CROWD))
-    read, load, page = [], SqliteTransaction.load, SqliteTransaction.page
+    read, load, page = [], SqlTransaction.load, SqlTransaction.page
 
     def loading(self, needs):
         rows = load(self, needs)
@@ -103,8 +103,8 @@ def test_a_page_of_the_crowd_is_all_that_a_batch_reads(tmp_path, monkeypatch):
         read.append(len(rows))
         return rows
 
-    monkeypatch.setattr(SqliteTransaction, "load", loading)
-    monkeypatch.setattr(SqliteTransaction, "page", paging)
+    monkeypatch.setattr(SqlTransaction, "load", loading)
+    monkeypatch.setattr(SqlTransaction, "page", paging)
     shell.changes.forget()
     shell.do(CLOSE["configured"])
     assert max(read) == 3

@@ -16,7 +16,7 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.presence import Arrive, Leave
-from pubqueue.stores.sqlite.store import SqliteTransaction
+from pubqueue.stores.sql.transaction import SqlTransaction
 
 SWARM = [Jid(f"swarm@x/{number:03}") for number in range(300)]
 CROWD = [Jid(f"bot{number:03}@x/1") for number in range(300)]
@@ -33,14 +33,14 @@ def shell(tmp_path):
 def loaded(monkeypatch):
     """Return the rows that were read from the store, in order."""
     found = []
-    load = SqliteTransaction.load
+    load = SqlTransaction.load
 
     def watched(self, needs):
         rows = load(self, needs)
         found.extend(rows.subscriptions)
         return rows
 
-    monkeypatch.setattr(SqliteTransaction, "load", watched)
+    monkeypatch.setattr(SqlTransaction, "load", watched)
     return found
 
 
@@ -104,7 +104,7 @@ def small(monkeypatch):
 def paged(monkeypatch):
     """Return the subscriptions that came in pages."""
     found = []
-    page = SqliteTransaction.page
+    page = SqlTransaction.page
 
     def watched(self, which, after=None, limit=1):
         rows = page(self, which, after, limit)
@@ -112,7 +112,7 @@ def paged(monkeypatch):
             found.extend(rows)
         return rows
 
-    monkeypatch.setattr(SqliteTransaction, "page", watched)
+    monkeypatch.setattr(SqlTransaction, "page", watched)
     return found
 
 

@@ -30,8 +30,8 @@ from pubqueue.rules import expire
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.read import Trim
 from pubqueue.rules.unlock import Recover
+from pubqueue.stores.sql import transaction
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.stores.sqlite.store import SqliteTransaction
 
 LATE = after(10_000)
 OTHER = NodeName("other")
@@ -280,14 +280,14 @@ def odd_in_changing(monkeypatch):
 
 
 def odd_in_the_store(monkeypatch):
-    write = SqliteTransaction.write
+    write = transaction.write
 
-    def guarded(self, writes):
+    def guarded(session, writes):
         if any(one.before is not None and one.before.id == ODD for one in writes.items):
             raise sqlite3.IntegrityError("CHECK constraint failed")
-        write(self, writes)
+        write(session, writes)
 
-    monkeypatch.setattr(SqliteTransaction, "write", guarded)
+    monkeypatch.setattr(transaction, "write", guarded)
 
 
 @pytest.mark.parametrize("odd", [odd_in_deciding, odd_in_changing, odd_in_the_store])

@@ -15,7 +15,7 @@ def postgres_connection_in(tx: Any) -> Any:
 
 def session_in(tx: Any) -> Any:
     """Return the statements of a transaction."""
-    return tx._tx._session
+    return tx._session
 
 
 def session_of(worker: Any) -> Any:

@@ -12,7 +12,8 @@ from pubqueue.engine.listings import Events
 from pubqueue.model.entities import State
 from pubqueue.model.records import EventKind
 from pubqueue.stores.sql.session import NodeIds
-from pubqueue.stores.sqlite.store import SqliteTransaction
+from pubqueue.stores.sql.transaction import SqlTransaction
+from pubqueue.stores.sqlite.store import SqliteSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,7 +109,7 @@ def there(tx: Transaction) -> dict[Key, object]:
 def replayed(path: Path) -> dict[str, str]:
     """Replay the log of a store to which no process writes: every item with its state, in the form of `recount`."""
     with copied(path) as copy:
-        tx = SqliteTransaction(copy, NodeIds(), foreign=False)
+        tx = SqlTransaction(SqliteSession(copy, NodeIds()), foreign=False)
         log = tx.page(Events(None, ALL), None, ALL)
     return states(log)
 

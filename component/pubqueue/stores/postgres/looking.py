@@ -15,15 +15,16 @@ from pubqueue.stores.postgres.schema import (
     newest,
     translated,
     version,
+    words,
 )
 from pubqueue.stores.postgres.store import (
     READING,
     PostgresSession,
     PostgresStore,
-    PostgresTransaction,
 )
 from pubqueue.stores.reading_errors import Looked, older
 from pubqueue.stores.sql.session import NodeIds, unfinished_copy
+from pubqueue.stores.sql.transaction import SqlTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,14 +61,14 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
     if (source := copied_from(connection)) is not None:
         raise ForeignStoreError(unfinished_copy(source))
     if done > known:
-        words = f"its schema is number {done}, this program knows {known}; use a newer one"
-        raise ForeignStoreError(words)
+        sentence = f"its schema is number {done}, this program knows {known}; use a newer one"
+        raise ForeignStoreError(sentence)
     if done < known:
         return Looked(None, [older(done, known)])
     connection.execute(READING, prepare=False)
     try:
         session = PostgresSession(connection, NodeIds(), None)
-        return Looked(job(PostgresTransaction(session, foreign=True)), [])
+        return Looked(job(SqlTransaction(session, words, foreign=True)), [])
     finally:
         connection.execute("ROLLBACK", prepare=False)
 

@@ -21,7 +21,7 @@ from pubqueue.stores.postgres.instances import CHANNEL, Instances, cut_off, cutt
 from pubqueue.stores.postgres.schema import ARRAYS, GUARDED, LOCK, SQL, columns, translated, words
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
-from pubqueue.stores.sql.transaction import Guarded, RelationalTransaction
+from pubqueue.stores.sql.transaction import SqlTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -212,7 +212,7 @@ class PostgresStore:
                 mark = self.writer_id, self._batch, self.instances.number
                 session = PostgresSession(connection, self._names, mark, standing.numbers)
                 foreign = self._others_wrote(standing)
-                transaction = Guarded(PostgresTransaction(session, foreign=foreign), words)
+                transaction = SqlTransaction(session, words, foreign=foreign)
                 batch.begun = True
                 result = job(transaction)
                 transaction.check()
@@ -300,7 +300,7 @@ def look(line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
         with connection.pipeline():
             connection.execute(READING)
             session = PostgresSession(connection, NodeIds(), None)
-            transaction = Guarded(PostgresTransaction(session, foreign=True), words)
+            transaction = SqlTransaction(session, words, foreign=True)
             result = job(transaction)
             transaction.check()
             return result
@@ -337,6 +337,8 @@ class _Answer:
 
 class PostgresSession(session.SqlSession):
     """Runs statements by name in a pipeline.
+
+    Writes are sent without waiting. A stale write is reported with the next answer, at the latest before the commit.
 
     `mark` identifies a batch: its process, which of its batches it is, and its number there. A reader has none.
 
@@ -415,13 +417,3 @@ class PostgresSession(session.SqlSession):
     def _send(self, statement: str, values: Sequence[object]) -> Cursor:
         with translated():
             return self._connection.cursor(binary=True).execute(statement, values)
-
-
-# One transaction on PostgreSQL.
-
-
-class PostgresTransaction(RelationalTransaction):
-    """Implements `pubqueue.engine.ports.Transaction` on an open PostgreSQL transaction.
-
-    Writes are sent without waiting. A stale write is reported with the next answer, at the latest before the commit.
-    """

@@ -29,6 +29,9 @@ class SqlSession(ABC):
         self.nodes = names
         self.met: set[NodeName] = set()
 
+    def check(self) -> None:  # noqa: B027  # most databases refuse a statement then
+        """Check before a write that the transaction is still open; raise StoreError if the database has ended it by itself."""
+
     @abstractmethod
     def rows(self, query: str, *values: object) -> list[Any]:
         """Return all rows of a statement."""

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores.reading_errors import Looked, in_the_way, older
 from pubqueue.stores.sql.session import NodeIds
+from pubqueue.stores.sql.transaction import SqlTransaction
+from pubqueue.stores.sqlite.connection import words
 from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
-from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteStore, SqliteTransaction
+from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteSession, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +55,15 @@ def _look(connection: sqlite3.Connection, path: Path, job: Callable[[Transaction
     check_whole(connection, path)
     done, known = schema_number(connection), len(migrations())
     if done > known:
-        words = f"its schema is number {done}, this program knows {known}; use a newer one"
-        raise ForeignStoreError(f"{path}: {words}")
+        sentence = f"its schema is number {done}, this program knows {known}; use a newer one"
+        raise ForeignStoreError(f"{path}: {sentence}")
     if done < known:
         return Looked(None, [f"{path}: {older(done, known)}"])
     connection.execute("PRAGMA query_only = ON")
     connection.execute("BEGIN")
-    return Looked(job(SqliteTransaction(connection, NodeIds(), foreign=True)), [])
+    return Looked(
+        job(SqlTransaction(SqliteSession(connection, NodeIds()), words, foreign=True)), []
+    )
 
 
 def _see_that_it_can_be_made(path: Path) -> None:

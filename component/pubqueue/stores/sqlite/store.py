@@ -14,7 +14,7 @@ import aiosqlite
 from pubqueue.engine.ports import ForeignStoreError, StaleError, StoreError
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
-from pubqueue.stores.sql.transaction import Guarded, RelationalTransaction
+from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite.connection import OpenedFile, close_to_others, create, translated, words
 from pubqueue.stores.sqlite.instances import Instances, alone
 from pubqueue.stores.sqlite.schema import SQL, prepare
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.engine.ports import Transaction
-    from pubqueue.engine.rows import Writes
     from pubqueue.stores.sql.session import Values
 
 
@@ -377,25 +376,6 @@ def _text_or_bytes(byte_count: bytes) -> str | bytes:
 # One transaction on SQLite: its operations, and how it ends.
 
 
-class SqliteTransaction(RelationalTransaction):
-    """Implements `pubqueue.engine.ports.Transaction` on an open SQLite transaction."""
-
-    _session: SqliteSession
-
-    def __init__(self, connection: sqlite3.Connection, names: NodeIds, *, foreign: bool) -> None:
-        super().__init__(SqliteSession(connection, names), foreign=foreign)
-
-    def number(self, sequence: str, count: int) -> int:
-        """Reserve `count` numbers of a sequence and return the first."""
-        self._session.check()
-        return super().number(sequence, count)
-
-    def write(self, writes: Writes) -> None:
-        """Make these writes; raise StaleError if a row is not what its write expects."""
-        self._session.check()
-        super().write(writes)
-
-
 def commit(
     connection: sqlite3.Connection,
     names: NodeIds,
@@ -404,7 +384,7 @@ def commit(
     foreign: bool,
 ) -> T:
     """Run the job in the open transaction, and commit it; if this raises, the transaction stays open."""
-    transaction = Guarded(SqliteTransaction(connection, names, foreign=foreign), words)
+    transaction = SqlTransaction(SqliteSession(connection, names), words, foreign=foreign)
     result = job(transaction)
     transaction.check()
     connection.execute("COMMIT")
@@ -417,7 +397,7 @@ def look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
         try:
             roll_back(connection)
             connection.execute("BEGIN")
-            transaction = Guarded(SqliteTransaction(connection, NodeIds(), foreign=True), words)
+            transaction = SqlTransaction(SqliteSession(connection, NodeIds()), words, foreign=True)
             result = job(transaction)
             transaction.check()
             return result
