@@ -13,6 +13,7 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
@@ -23,6 +24,8 @@ from pubqueue.rules.messages import DropMessages, ListMessages
 from pubqueue.rules.registrations import Enable, ListRegistrations, Unregister
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.records import KeptMessages, MessagesEnded, Registration, Registrations
@@ -209,6 +212,11 @@ CONNECTIONS: Final = Operation(
 )
 
 
+def _holders(page: ConnectionPage) -> Iterator[tuple[str, str]]:
+    for one in page.clients:
+        yield one.address, f"{one.address} from {one.peer} (holds {count(one.holds, 'item')})"
+
+
 def _ask_end_connection(by: Principal, given: Given) -> Request:
     return EndConnection(by, Jid(given.one("connection")))
 
@@ -226,7 +234,16 @@ END_CONNECTION: Final = Operation(
     "End a client's connection",
     "What the client holds is released, which is no failure. It may connect again, unless you also remove its user.",
     Power.SERVICE,
-    (Parameter("connection", ParameterKind.JID, "Connection", required=True),),
+    (
+        Parameter(
+            *("connection", ParameterKind.JID, "Connection"),
+            required=True,
+            offer=Offer(
+                *(CONNECTIONS, _holders, "No client is connected to this instance."),
+                "Or the address of another connection",
+            ),
+        ),
+    ),
     (Column("count", "Connections ended", Cell.COUNT),),
     _ask_end_connection,
     _connection_ended,
@@ -272,6 +289,11 @@ KEPT: Final = Operation(
 )
 
 
+def _senders(page: KeptMessages) -> Iterator[tuple[str, str]]:
+    for one in page.accounts:
+        yield one.account, f"{one.account} ({count(one.messages, 'message')})"
+
+
 def _ask_drop(by: Principal, given: Given) -> Request:
     return DropMessages(by, Jid(given.one("account")))
 
@@ -286,7 +308,13 @@ DROP: Final = Operation(
     "Drop the messages that are held of an account",
     "The messages that were received and not delivered are gone. Their sender gets an error when it asks for the delivery.",
     Power.SERVICE,
-    (Parameter("account", ParameterKind.JID, "Account", required=True),),
+    (
+        Parameter(
+            *("account", ParameterKind.JID, "Account"),
+            required=True,
+            offer=Offer(KEPT, _senders, "No messages are held.", "Or another account"),
+        ),
+    ),
     (Column("count", "Messages dropped", Cell.COUNT),),
     _ask_drop,
     _dropped,

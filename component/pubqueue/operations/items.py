@@ -14,11 +14,15 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
     UnfitError,
+    any_nodes,
     count,
+    queues,
+    stamp,
 )
 from pubqueue.operations.nodes import node_of
 from pubqueue.operations.pretty import shown
@@ -30,6 +34,8 @@ from pubqueue.rules.sizes import MAX_NAMED
 from pubqueue.rules.unlock import FreeLocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.model.decision import Cancelled, Redriven, Request
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import (
@@ -61,7 +67,6 @@ CHOICES: Final = (
 )
 
 WHICH: Final = Parameter("state", ParameterKind.CHOICE, "Items", choices=CHOICES, usual=ALL)
-ITEM: Final = Parameter("item", ParameterKind.ITEM, "Item", required=True)
 
 ABOUT_ITEMS: Final = (
     Column("id", "Item"),
@@ -204,8 +209,33 @@ EVENTS: Final = Operation(
     _ask_events,
     _events,
     place="seq",
+    nodes=any_nodes(),
 )
 
+
+# --- choosing items in a form -------------------------------------------------------------------
+
+CHOSEN_FROM: Final = ("max", "50")
+"""The maximum number of items to choose from."""
+
+
+def _described(page: ItemPage) -> Iterator[tuple[str, str]]:
+    for entry in page.entries:
+        item = entry.item
+        words = [item.state.value]
+        words += [f"held by {item.holder}"] if item.holder else []
+        words += [f"failed {count(item.failed, 'time')}"] if item.failed else []
+        words += [item.error[:80]] if item.error else []
+        yield item.id, f"{item.id} ({', '.join(words)})"
+
+
+def _locks(page: ItemPage) -> Iterator[tuple[str, str]]:
+    for item in (entry.item for entry in page.entries):
+        until = f" until {stamp(item.deadline)}" if item.deadline else ""
+        yield item.id, f"{item.id} (held by {item.holder}{until})"
+
+
+OTHERS: Final = "Or the ids of other items, one per line"
 
 # --- one item -----------------------------------------------------------------------------------
 
@@ -241,7 +271,19 @@ PEEK: Final = Operation(
     "Look at an item",
     "Looking changes nothing, and extends no lock.",
     Power.NODES,
-    (NODE, ITEM),
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.ITEM, "Item"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _described, "No such items in {node}.", "Or the id of another item"),
+                given=(CHOSEN_FROM,),
+                title="Items of {node}",
+                about="Choose an item. Viewing it changes nothing, and extends no lock.{first}",
+            ),
+        ),
+    ),
     (
         Column("id", "Item", more=True),
         Column("state", "State"),
@@ -266,6 +308,7 @@ PEEK: Final = Operation(
     lambda by, given: Peek(by, node_of(given), ItemId(given.one("item"))),
     _peeked,
     single=True,
+    nodes=queues(about="Choose the queue, and which items to list."),
 )
 
 
@@ -315,13 +358,24 @@ CANCEL: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("item", ParameterKind.LINES, "Items, by their ids, one per line", required=True),
+        Parameter(
+            *("item", ParameterKind.LINES, "Items, by their ids, one per line"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _described, "{node} has no items.", OTHERS),
+                given=(CHOSEN_FROM,),
+                label="Items",
+                title="Items of {node}",
+                about="Choose the items to cancel in {node}. A worker that holds one is notified. This cannot be undone.{first}",
+            ),
+        ),
     ),
     TAKEN_OUT,
     lambda by, given: Cancel(by, node_of(given), named(given, MAX_NAMED)),
     lambda reply, _given: taken_out(reply, "cancelled", "Not found, perhaps already done"),
     single=True,
     changes=True,
+    nodes=queues(about="Choose the queue."),
 )
 
 
@@ -342,12 +396,25 @@ RELEASE: Final = Operation(
     "End the lock of an item",
     "The locks of items end. Other workers get them at once, and no failure is counted.",
     Power.NODES,
-    (NODE, Parameter("item", ParameterKind.LINES, "Items", required=True)),
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.LINES, "Items"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _locks, "No worker holds an item of {node}.", OTHERS),
+                given=(CHOSEN_FROM, ("state", State.LOCKED.value)),
+                title="Locks of {node}",
+                about="Choose the items to unlock. Other workers get them at once, and no failure is counted.",
+            ),
+        ),
+    ),
     (Column("count", "Locks ended", Cell.COUNT),),
     _ask_release,
     _released,
     single=True,
     changes=True,
+    nodes=queues("End a lock", "Choose the queue."),
 )
 
 
@@ -367,6 +434,10 @@ PURGE: Final = Operation(
     single=True,
     changes=True,
     sure="All items of {} will be deleted, those that workers hold too. This cannot be undone.",
+    nodes=any_nodes(
+        "Delete all items",
+        "Choose the node. You are asked once more before anything is deleted.",
+    ),
 )
 
 ON_ITEMS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)
@@ -519,6 +590,7 @@ REDRIVE: Final = Operation(
     single=True,
     place="through",
     changes=True,
+    nodes=queues(),
 )
 
 

@@ -13,6 +13,7 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Nodes,
     Operation,
     Parameter,
     ParameterKind,
@@ -26,7 +27,7 @@ from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
     from pubqueue.model.decision import Done, Request
-    from pubqueue.model.entities import NodeConfig, Principal
+    from pubqueue.model.entities import Node, NodeConfig, Principal
     from pubqueue.model.replies import Affiliations, Created, Described, NodeEntry, NodePage
     from pubqueue.operations.model import Given, Row
 
@@ -129,7 +130,7 @@ QUEUES: Final = Operation(
 
 
 class Switch(NamedTuple):
-    """A setting to turn on (1) or off (0), and the text of the answer."""
+    """A setting to turn on (1) or off (0), the text of the answer, and that of a form without a node to choose."""
 
     name: str
     label: str
@@ -165,9 +166,14 @@ def _switching(switch: Switch) -> Operation:
     def answer(_reply: Done, given: Given) -> Answer:
         return Answer(switch.done.format(node_of(given)))
 
+    def fits(node: Node) -> bool:
+        is_on: bool = getattr(node.config, switch.setting)
+        return node.config.queueing and is_on is (switch.value == "0")
+
     return Operation(
         *(switch.name, switch.label, switch.about, Power.NODES, (NODE,), (), ask, answer),
         changes=True,
+        nodes=Nodes(fits, switch.none),
     )
 
 

@@ -15,6 +15,7 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
@@ -31,7 +32,7 @@ from pubqueue.rules.schedules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Headers, Principal
@@ -50,15 +51,26 @@ SOURCES: Final = {
     Source.COMMAND: "a command",
 }
 
-SCHEDULE: Final = Parameter("schedule", ParameterKind.TEXT, "Schedule", required=True)
-
 NAME: Final = Parameter("name", ParameterKind.TEXT, "Name of the schedule", required=True)
 
 DEFINING: Final = (
-    Parameter("cron", ParameterKind.TEXT, "Times, as a cron line", required=True),
-    Parameter("zone", ParameterKind.TEXT, "Time zone", required=True, usual="UTC"),
+    Parameter(
+        *("cron", ParameterKind.TEXT, "Times, as a cron line"),
+        required=True,
+        hint="Minute, hour, day of the month, month, day of the week; 0 3 * * * means every night at three.",
+    ),
+    Parameter(
+        *("zone", ParameterKind.TEXT, "Time zone"),
+        required=True,
+        usual="UTC",
+        hint="For example Europe/Berlin.",
+    ),
     NODE,
-    Parameter("payload", ParameterKind.PAYLOAD, "Payload", required=True),
+    Parameter(
+        *("payload", ParameterKind.PAYLOAD, "Payload"),
+        required=True,
+        hint="An XML element in a namespace, or JSON.",
+    ),
     Parameter(
         *("missed", ParameterKind.CHOICE, "For times that were missed"),
         choices=MISSED,
@@ -66,7 +78,10 @@ DEFINING: Final = (
     ),
     Parameter("priority", ParameterKind.NUMBER, "Priority", usual="0"),
     Parameter("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
-    Parameter("headers", ParameterKind.LINES, "Headers"),
+    Parameter(
+        *("headers", ParameterKind.LINES, "Headers"),
+        hint="One per line, such as name: value.",
+    ),
     Parameter("group", ParameterKind.TEXT, "Group"),
 )
 """The parameters that define a schedule, except its name."""
@@ -143,6 +158,25 @@ SCHEDULES: Final = Operation(
 )
 
 
+def _schedule(none: str, fits: Callable[[Schedule], bool]) -> Parameter:
+    """Return the parameter that names a schedule; a form offers those that fit."""
+
+    def values(page: SchedulePage) -> Iterator[tuple[str, str]]:
+        return ((one.name, one.name) for one in page.schedules if fits(one))
+
+    return Parameter(
+        *("schedule", ParameterKind.TEXT, "Schedule"),
+        required=True,
+        offer=Offer(SCHEDULES, values, none, "Or the name of another schedule", whole=True),
+    )
+
+
+ANY: Final = _schedule("No schedules.", lambda _one: True)
+COMMANDED: Final = _schedule(
+    "No schedules that were created by command.", lambda one: one.source is Source.COMMAND
+)
+
+
 def _shown(page: SchedulePage, _given: Given) -> Answer:
     (one,) = page.schedules
     what = one.definition
@@ -157,7 +191,7 @@ SHOW: Final = Operation(
     "Look at a schedule",
     "All settings of a schedule, and what it publishes.",
     Power.SERVICE,
-    (SCHEDULE,),
+    (ANY,),
     (
         Column("schedule", "Schedule"),
         Column("state", "State"),
@@ -236,7 +270,7 @@ CHANGE: Final = Operation(
     "A new cron line or zone takes effect now, other changes from the next time on. To change schedules of the configuration"
     " file, edit the file.",
     Power.SERVICE,
-    (SCHEDULE, *DEFINING),
+    (COMMANDED, *DEFINING),
     (),
     lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('schedule')} was updated."),
@@ -248,7 +282,13 @@ CHANGE: Final = Operation(
 
 
 def _to_one(
-    name: str, label: str, about: str, ask: Callable[[Principal, str], Request], done: str
+    name: str,
+    label: str,
+    about: str,
+    schedule: Parameter,
+    *,
+    ask: Callable[[Principal, str], Request],
+    done: str,
 ) -> Operation:
     """Return an operation with a schedule as its only parameter; `done` is the text of the answer."""
 
@@ -256,7 +296,7 @@ def _to_one(
         return Answer(done.format(given.one("schedule")))
 
     return Operation(
-        *(name, label, about, Power.SERVICE, (SCHEDULE,), ()),
+        *(name, label, about, Power.SERVICE, (schedule,), ()),
         lambda by, given: ask(by, given.one("schedule")),
         answer,
         changes=True,
@@ -267,24 +307,27 @@ REMOVE: Final = _to_one(
     "schedule-remove",
     "Remove a schedule",
     "It publishes no more items; those that it has published stay. To end schedules of the configuration file, remove them from the file.",
-    RemoveSchedule,
-    "The schedule {} was removed.",
+    COMMANDED,
+    ask=RemoveSchedule,
+    done="The schedule {} was removed.",
 )
 
 PAUSE: Final = _to_one(
     "schedule-pause",
     "Pause a schedule",
     "It publishes nothing until it is resumed. Times in between do not count as missed.",
-    lambda by, name: PauseSchedule(by, name, paused=True),
-    "{} is paused.",
+    _schedule("No schedule is running.", lambda one: not one.paused),
+    ask=lambda by, name: PauseSchedule(by, name, paused=True),
+    done="{} is paused.",
 )
 
 RESUME: Final = _to_one(
     "schedule-resume",
     "Resume a paused schedule",
     "It publishes again from its next time on.",
-    lambda by, name: PauseSchedule(by, name, paused=False),
-    "{} publishes again from its next time on.",
+    _schedule("No schedule is paused.", lambda one: one.paused),
+    ask=lambda by, name: PauseSchedule(by, name, paused=False),
+    done="{} publishes again from its next time on.",
 )
 
 
@@ -297,7 +340,7 @@ FIRE: Final = Operation(
     "Publish an item of a schedule now",
     "One extra item is published now; the schedule's times do not change.",
     Power.SERVICE,
-    (SCHEDULE,),
+    (ANY,),
     (Column("id", "Item"),),
     lambda by, given: FireNow(by, given.one("schedule")),
     _fired,

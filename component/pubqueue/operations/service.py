@@ -15,11 +15,13 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
     UnfitError,
     count,
+    queues,
 )
 from pubqueue.operations.nodes import node_of, state_of
 from pubqueue.rules.inspect import AskService, ReadWorkers
@@ -27,6 +29,8 @@ from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
 from pubqueue.rules.unlock import Dismiss
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.limits import Limit, Whose
@@ -85,7 +89,13 @@ WORKERS: Final = Operation(
     _ask_workers,
     _workers,
     place="jid",
+    nodes=queues("Workers", "Choose the queue whose workers you want to see."),
 )
+
+
+def _windows(page: WorkerPage) -> Iterator[tuple[str, str]]:
+    for one in (worker.subscription for worker in page.workers):
+        yield one.jid, f"{one.jid} (holds {one.in_flight} of {one.queue_requests})"
 
 
 def _ask_dismiss(by: Principal, given: Given) -> Request:
@@ -107,7 +117,15 @@ END_SUBSCRIPTION: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("worker", ParameterKind.JID, "Worker", required=True),
+        Parameter(
+            *("worker", ParameterKind.JID, "Worker"),
+            required=True,
+            offer=Offer(
+                *(WORKERS, _windows, "{node} has no subscribers.", "Or the JID of another worker"),
+                title="Workers of {node}",
+                about="Choose the worker. It may subscribe again, unless you also remove its affiliation.",
+            ),
+        ),
         Parameter(
             *(
                 "release",
@@ -122,6 +140,7 @@ END_SUBSCRIPTION: Final = Operation(
     _dismissed,
     single=True,
     changes=True,
+    nodes=queues("End a subscription", "Choose the queue that the worker subscribes to."),
 )
 
 
