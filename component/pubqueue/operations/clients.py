@@ -41,7 +41,9 @@ USUAL: Final = 100
 ACTIVE: Final = "active"
 DISABLED: Final = "disabled"
 
-OF_NODE: Final = Parameter("node", ParameterKind.NODE, "Only of this node")
+OF_NODE: Final = Parameter(
+    *("node", ParameterKind.NODE, "Only of this node"), help="Only registrations of this node."
+)
 NAME: Final = Parameter("registration", ParameterKind.TEXT, "Registration", required=True)
 
 
@@ -85,12 +87,16 @@ REGISTRATIONS: Final = Operation(
     _ask_registrations,
     _registrations,
     place="registration",
+    command="registration list",
+    manual="List registrations.\n\n"
+    "Shows for each its node, its account, whether it is active, and how many pushes in a row have failed. Owners see those of their nodes"
+    " (--node), others their own, and administrators all.",
 )
 
 _NUMBER: Final = (Column("count", "Registrations", Cell.COUNT),)
 
 
-def _changing(name: str, label: str, about: str, *, disabled: bool) -> Operation:
+def _changing(name: str, label: str, about: str, *, disabled: bool, manual: str) -> Operation:
     """Return an operation that disables a registration, or enables it."""
     done = "is disabled; its items go to other workers" if disabled else "is active"
 
@@ -112,6 +118,8 @@ def _changing(name: str, label: str, about: str, *, disabled: bool) -> Operation
         answer,
         single=True,
         changes=True,
+        command=name.replace("-", " "),
+        manual=manual,
     )
 
 
@@ -120,12 +128,14 @@ DISABLE: Final = _changing(
     "Disable a registration",
     "Nothing more is pushed to its URL until it is enabled again. Items that are being pushed are requeued within 2 s, without a failure.",
     disabled=True,
+    manual="Stop pushing to the URL, until the registration is enabled again.",
 )
 ENABLE: Final = _changing(
     "registration-enable",
     "Enable a registration",
     "Pushes begin again, with no failure so far.",
     disabled=False,
+    manual="Push to the URL again, after the registration was disabled.",
 )
 
 
@@ -148,6 +158,8 @@ END: Final = Operation(
     _unregistered,
     single=True,
     changes=True,
+    command="registration end",
+    manual="End a registration. Its account may register again.",
 )
 
 ON_REGISTRATIONS: Final = (REGISTRATIONS, DISABLE, ENABLE, END)
@@ -155,10 +167,16 @@ ON_REGISTRATIONS: Final = (REGISTRATIONS, DISABLE, ENABLE, END)
 
 # Operations on the connections of clients to the service itself, for every protocol.
 
-ACCOUNT: Final = Parameter("account", ParameterKind.JID, "Only of this account")
+ACCOUNT: Final = Parameter(
+    *("account", ParameterKind.JID, "Only of this account"),
+    help="Only connections of this account.",
+    metavar="JID",
+)
 
 SUBSCRIBED: Final = Parameter(
-    "subscribed", ParameterKind.TEXT, "Only those subscribed to this node"
+    *("subscribed", ParameterKind.TEXT, "Only those subscribed to this node"),
+    option="--node",
+    help="Only connections subscribed to this node.",
 )
 
 
@@ -209,6 +227,10 @@ CONNECTIONS: Final = Operation(
     _ask_connections,
     _connections,
     place="address",
+    manual="List the clients connected to the service.\n\n"
+    "Shows for each who it is, from where and since when it is connected, its nodes, and how many items it holds. Each stream of gRPC is a"
+    " line of its own. XMPP clients are connected to their servers, so they are not listed. With several instances, the one that answers"
+    " lists its own. Only administrators may use this command.",
 )
 
 
@@ -249,6 +271,9 @@ END_CONNECTION: Final = Operation(
     _connection_ended,
     single=True,
     changes=True,
+    manual="End the connection of a client.\n\n"
+    "Name it as `pubqueue connections` does. The items that it holds are released, and no failure is counted. The client may connect"
+    " again, unless you remove its user. Only administrators may use this command.",
 )
 
 ON_CONNECTIONS: Final = (CONNECTIONS, END_CONNECTION)
@@ -286,6 +311,9 @@ KEPT: Final = Operation(
     _ask_messages,
     _messages,
     place="account",
+    command="messages list",
+    manual="List the accounts of which messages are held.\n\n"
+    "Shows for each how many messages and bytes are held, and until when the first of them is. Only administrators may use this command.",
 )
 
 
@@ -320,6 +348,10 @@ DROP: Final = Operation(
     _dropped,
     single=True,
     changes=True,
+    command="messages drop",
+    manual="Drop the messages that are held of an account.\n\n"
+    "They were received and not delivered. Their sender gets an error when it asks for the delivery. Only administrators may use this"
+    " command.",
 )
 
 ON_MESSAGES: Final = (KEPT, DROP)

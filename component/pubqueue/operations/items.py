@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.model.entities import ItemId, NodeName, State
@@ -66,7 +67,12 @@ CHOICES: Final = (
     (ALL, "All items"),
 )
 
-WHICH: Final = Parameter("state", ParameterKind.CHOICE, "Items", choices=CHOICES, usual=ALL)
+WHICH: Final = Parameter(
+    *("state", ParameterKind.CHOICE, "Items"),
+    choices=CHOICES,
+    usual=ALL,
+    help="Only items in this state.",
+)
 
 ABOUT_ITEMS: Final = (
     Column("id", "Item"),
@@ -141,6 +147,8 @@ ITEMS: Final = Operation(
     _ask_items,
     _items,
     place="seq",
+    manual="List the items of a node.\n\n"
+    "Items are in the order in which they were published; dead items, in the order of their deaths.",
 )
 
 # --- events -------------------------------------------------------------------------------------
@@ -309,6 +317,9 @@ PEEK: Final = Operation(
     _peeked,
     single=True,
     nodes=queues(about="Choose the queue, and which items to list."),
+    manual="Show an item, its last error and its payload.\n\n"
+    "This does not lock or change the item. Up to 48 KiB of the payload are shown: JSON on several lines, text as text, and the beginning"
+    " of bytes in hexadecimal.",
 )
 
 
@@ -376,6 +387,9 @@ CANCEL: Final = Operation(
     single=True,
     changes=True,
     nodes=queues(about="Choose the queue."),
+    manual="Remove items from a queue before they are done.\n\n"
+    "An item may be waiting, delayed, dead or in flight; the worker of an item in flight is notified. A publisher may cancel its own"
+    " items, an owner all items. Exits with 1 if an item was not found; it may be done already.",
 )
 
 
@@ -415,6 +429,8 @@ RELEASE: Final = Operation(
     single=True,
     changes=True,
     nodes=queues("End a lock", "Choose the queue."),
+    manual="Take items away from the workers that hold them.\n\n"
+    "Releases all items that you name, or none. Other workers can get them at once, and no failure is counted.",
 )
 
 
@@ -438,6 +454,8 @@ PURGE: Final = Operation(
         "Delete all items",
         "Choose the node. You are asked once more before anything is deleted.",
     ),
+    manual="Delete all items of a node.\n\n"
+    "This includes items that workers hold. You have to confirm, unless you pass --yes.",
 )
 
 ON_ITEMS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)
@@ -449,8 +467,10 @@ REVIVED: Final = 1_000
 """The maximum of one redrive without names; there may be more then."""
 
 REASON: Final = Parameter(
-    "reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"
+    *("reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"),
+    help="Only items that died for this reason, as `pubqueue dead --reasons` shows it; * stands for any text.",
 )
+LISTED: Final = replace(REASON, help="Only items that died for this reason; * stands for any text.")
 
 THROUGH: Final = Column("through", "Scanned up to", more=True)
 """Where to continue: dead items are looked at in parts."""
@@ -502,11 +522,14 @@ DEAD: Final = Operation(
     "List the dead items of a node",
     "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
     Power.NODES,
-    (NODE, REASON, NUMBERED_AFTER, MAX_ROWS),
+    (NODE, LISTED, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_DEATHS,
     _ask_dead,
     _dead,
     place="death",
+    manual="List the dead items of a node.\n\n"
+    "Lists items that died here and items that arrived here dead, in the order of their deaths, each with its last error. With --reasons,"
+    " lists the reasons instead, the most frequent first. `pubqueue redrive` and `pubqueue discard` accept a reason too.",
 )
 
 
@@ -581,7 +604,10 @@ REDRIVE: Final = Operation(
         NODE,
         Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
         REASON,
-        Parameter("to", ParameterKind.NODE, "To this node, instead of where they came from"),
+        Parameter(
+            *("to", ParameterKind.NODE, "To this node, instead of where they came from"),
+            help="Requeue them to this node, not to the node where they died.",
+        ),
         NUMBERED_AFTER,
     ),
     (Column("count", "Requeued", Cell.COUNT), THROUGH),
@@ -591,6 +617,9 @@ REDRIVE: Final = Operation(
     place="through",
     changes=True,
     nodes=queues(),
+    manual="Requeue dead items.\n\n"
+    "Requeues all dead items of a node, those that died for a reason, or those you name. They return to the node where they died, and"
+    " their count of failures starts at zero. Named items are requeued all or none; without names, each item that can be requeued is.",
 )
 
 
@@ -625,6 +654,9 @@ DISCARD: Final = Operation(
     place="through",
     changes=True,
     sure="The dead items you named of {}, or all of them, will be deleted. This cannot be undone.",
+    manual="Delete dead items.\n\n"
+    "Deletes all dead items of a node, those that died for a reason, or those you name. You have to confirm, unless you pass --yes. Exits"
+    " with 1 if an item that you name is not dead.",
 )
 
 ON_DEAD: Final = (DEAD, REASONS, REDRIVE, DISCARD)

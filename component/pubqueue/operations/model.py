@@ -146,6 +146,15 @@ class Parameter:
     """What a form says beside its field."""
     offer: Offer | None = None
     """Where a form takes values to choose from."""
+    help: str = ""
+    """What the command line prints about its option; empty: the label."""
+    metavar: str = ""
+    """What stands for its value there; empty: as usual."""
+    option: str = ""
+    """Its option there, if that is not its name, or if a necessary parameter or a list is no argument. The option of a flag that
+    is usually set means no."""
+    whole: bool = False
+    """A number without a fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +266,12 @@ class Operation:
     """The question to confirm it, because it cannot be undone; `{}` is the node."""
     nodes: Nodes | None = None
     """The nodes that its form offers; None: any node, if the first parameter is one that it needs."""
+    command: str = ""
+    """Its command on the command line, if that is not its name."""
+    manual: str = ""
+    """What `--help` prints about that command; empty: the label, and what it does."""
+    sums: bool = False
+    """The sentence of its answer has totals, which stand above the rows."""
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
@@ -267,6 +282,8 @@ NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)
 AFTER: Final = Parameter("after", ParameterKind.TEXT, "After this row")
 NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "After this number")
 MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "Maximum rows")
+OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
+"""Parameters that select a page of a long answer; people go from one page to the next."""
 
 
 @dataclass(frozen=True, slots=True)

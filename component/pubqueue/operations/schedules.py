@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.model.entities import NodeName, seconds
@@ -57,32 +58,51 @@ DEFINING: Final = (
     Parameter(
         *("cron", ParameterKind.TEXT, "Times, as a cron line"),
         required=True,
+        option="--cron",
+        metavar="LINE",
+        help="Minute, hour, day of the month, month, day of the week.",
         hint="Minute, hour, day of the month, month, day of the week; 0 3 * * * means every night at three.",
     ),
     Parameter(
         *("zone", ParameterKind.TEXT, "Time zone"),
         required=True,
         usual="UTC",
+        help="The time zone of the times, such as Europe/Berlin (default: UTC).",
         hint="For example Europe/Berlin.",
     ),
-    NODE,
+    replace(NODE, option="--node", help="The node to publish to."),
     Parameter(
         *("payload", ParameterKind.PAYLOAD, "Payload"),
         required=True,
+        option="--payload",
+        help="An XML element in a namespace, or JSON; - reads standard input.",
         hint="An XML element in a namespace, or JSON.",
     ),
     Parameter(
         *("missed", ParameterKind.CHOICE, "For times that were missed"),
         choices=MISSED,
         usual=Missed.ONCE.value,
+        help="What happens to missed times (default: once).",
     ),
-    Parameter("priority", ParameterKind.NUMBER, "Priority", usual="0"),
-    Parameter("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
+    Parameter(
+        *("priority", ParameterKind.NUMBER, "Priority"),
+        usual="0",
+        whole=True,
+        help="The priority of the items.",
+    ),
+    Parameter(
+        *("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
+        metavar="SECONDS",
+        help="How long an item may wait.",
+    ),
     Parameter(
         *("headers", ParameterKind.LINES, "Headers"),
         hint="One per line, such as name: value.",
+        option="--header",
+        metavar="'NAME: VALUE'",
+        help="A header, delivered with the payload; repeatable.",
     ),
-    Parameter("group", ParameterKind.TEXT, "Group"),
+    Parameter("group", ParameterKind.TEXT, "Group", help="The group of the items."),
 )
 """The parameters that define a schedule, except its name."""
 
@@ -155,6 +175,10 @@ SCHEDULES: Final = Operation(
     lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
     _page,
     place="schedule",
+    command="schedule list",
+    manual="List the schedules.\n\n"
+    "Shows for each its next and its last time, why its node last refused an item, and whether the configuration file or a command defines"
+    " it.",
 )
 
 
@@ -167,6 +191,7 @@ def _schedule(none: str, fits: Callable[[Schedule], bool]) -> Parameter:
     return Parameter(
         *("schedule", ParameterKind.TEXT, "Schedule"),
         required=True,
+        metavar="NAME",
         offer=Offer(SCHEDULES, values, none, "Or the name of another schedule", whole=True),
     )
 
@@ -213,6 +238,8 @@ SHOW: Final = Operation(
     lambda by, given: ListSchedules(by, name=given.one("schedule")),
     _shown,
     single=True,
+    command="schedule show",
+    manual="Show a schedule, and what it publishes.\n\nUp to 48 KiB of the payload are shown.",
 )
 
 
@@ -262,6 +289,10 @@ ADD: Final = Operation(
     lambda by, given: AddSchedule(by, _definition(given.one("name"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('name')} was created."),
     changes=True,
+    command="schedule add",
+    manual="Create a schedule.\n\n"
+    "At each of its times the service publishes one item, whose id is the schedule's name and the time. The schedule stays until you"
+    " remove it.",
 )
 
 CHANGE: Final = Operation(
@@ -275,6 +306,10 @@ CHANGE: Final = Operation(
     lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('schedule')} was updated."),
     changes=True,
+    command="schedule change",
+    manual="Change a schedule that a command has created.\n\n"
+    "Options that you leave out stay as they are; an empty value removes them: --ttl '', --group '', --header ''. A new cron line or zone"
+    " applies from now on. Schedules of the configuration file are changed there.",
 )
 
 
@@ -289,6 +324,7 @@ def _to_one(
     *,
     ask: Callable[[Principal, str], Request],
     done: str,
+    manual: str,
 ) -> Operation:
     """Return an operation with a schedule as its only parameter; `done` is the text of the answer."""
 
@@ -300,6 +336,8 @@ def _to_one(
         lambda by, given: ask(by, given.one("schedule")),
         answer,
         changes=True,
+        command=name.replace("-", " "),
+        manual=manual,
     )
 
 
@@ -310,6 +348,8 @@ REMOVE: Final = _to_one(
     COMMANDED,
     ask=RemoveSchedule,
     done="The schedule {} was removed.",
+    manual="Remove a schedule that a command has created.\n\n"
+    "The items that it has published stay. To remove a schedule of the configuration file, delete it there.",
 )
 
 PAUSE: Final = _to_one(
@@ -319,6 +359,8 @@ PAUSE: Final = _to_one(
     _schedule("No schedule is running.", lambda one: not one.paused),
     ask=lambda by, name: PauseSchedule(by, name, paused=True),
     done="{} is paused.",
+    manual="Pause a schedule until you resume it.\n\n"
+    "This works for schedules of the configuration file too. Times during the pause do not count as missed.",
 )
 
 RESUME: Final = _to_one(
@@ -328,6 +370,7 @@ RESUME: Final = _to_one(
     _schedule("No schedule is paused.", lambda one: one.paused),
     ask=lambda by, name: PauseSchedule(by, name, paused=False),
     done="{} publishes again from its next time on.",
+    manual="Resume a paused schedule, from its next time on.",
 )
 
 
@@ -346,6 +389,9 @@ FIRE: Final = Operation(
     _fired,
     single=True,
     changes=True,
+    command="schedule fire",
+    manual="Publish a schedule's item now.\n\n"
+    "This is one additional item; the schedule's own times do not change.",
 )
 
 OPERATIONS: Final = (SCHEDULES, SHOW, ADD, CHANGE, REMOVE, PAUSE, RESUME, FIRE)

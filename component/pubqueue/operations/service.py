@@ -90,6 +90,7 @@ WORKERS: Final = Operation(
     _workers,
     place="jid",
     nodes=queues("Workers", "Choose the queue whose workers you want to see."),
+    manual="List the workers of a queue and their items.",
 )
 
 
@@ -120,6 +121,7 @@ END_SUBSCRIPTION: Final = Operation(
         Parameter(
             *("worker", ParameterKind.JID, "Worker"),
             required=True,
+            metavar="JID",
             offer=Offer(
                 *(WORKERS, _windows, "{node} has no subscribers.", "Or the JID of another worker"),
                 title="Workers of {node}",
@@ -133,6 +135,8 @@ END_SUBSCRIPTION: Final = Operation(
                 "End its locks, so that other workers get the items at once",
             ),
             usual="1",
+            option="--keep-locks",
+            help="Let the worker finish the items that it holds.",
         ),
     ),
     (Column("count", "Locks ended", Cell.COUNT),),
@@ -141,6 +145,9 @@ END_SUBSCRIPTION: Final = Operation(
     single=True,
     changes=True,
     nodes=queues("End a subscription", "Choose the queue that the worker subscribes to."),
+    manual="End the subscription of a worker.\n\n"
+    "The items that it holds are released, unless you pass --keep-locks. The worker may subscribe again, unless you make it an outcast"
+    " (`pubqueue node members`).",
 )
 
 
@@ -206,6 +213,7 @@ SERVICE: Final = Operation(
     lambda by, _given: AskService(by),
     _state,
     single=True,
+    manual="Show version, uptime, store and limits.\n\nOnly administrators may use this command.",
 )
 
 ON_SERVICE: Final = (WORKERS, END_SUBSCRIPTION, SERVICE)
@@ -227,10 +235,17 @@ SORTS: Final = (
 )
 
 SORT: Final = Parameter(
-    "sort", ParameterKind.CHOICE, "Order", choices=SORTS, usual=Sort.PROBLEMS.value
+    *("sort", ParameterKind.CHOICE, "Order"),
+    choices=SORTS,
+    usual=Sort.PROBLEMS.value,
+    help=f"Sort order: {', '.join(dict(SORTS))}.",
+    metavar="COLUMN",
 )
 PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
-CONTAINING: Final = Parameter("containing", ParameterKind.TEXT, "Only names that contain this")
+CONTAINING: Final = Parameter(
+    *("containing", ParameterKind.TEXT, "Only names that contain this"),
+    help="Only names that contain this text.",
+)
 
 PHRASES: Final = {
     Problem.NO_WORKERS: "without workers",
@@ -346,6 +361,10 @@ OVERVIEW: Final = Operation(
     _ask,
     _answer,
     place="place",
+    manual="Show all queues, problems first.\n\n"
+    "Prints the totals, then the queues. Queues with a problem come first: without workers, failing, with an item that has waited for more"
+    " than 15 minutes, with dead items, or paused.",
+    sums=True,
 )
 
 ON_OVERVIEW: Final = (OVERVIEW,)

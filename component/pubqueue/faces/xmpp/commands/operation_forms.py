@@ -20,8 +20,8 @@ from pubqueue.faces.xmpp.xml.stanza import ROOM, escape, jid_of, quoted
 from pubqueue.model.entities import NodeName
 from pubqueue.operations.model import (
     AFTER,
-    MAX_ROWS,
     NODE,
+    OF_PAGES,
     Cell,
     Given,
     ParameterKind,
@@ -59,9 +59,6 @@ READERS: Final = Readers(jid_of, from_text)
 
 IN_WORDS: Final = 20
 """Rows that are also shown as text, for clients without tables."""
-
-OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
-"""Parameters without a field: the next page of a long table is requested by the action `next`."""
 
 _KINDS: Final = {
     ParameterKind.NODE: "text-single",
