@@ -148,6 +148,24 @@ def _beside(one: Schedule) -> Row:
     )
 
 
+_STANDS: Final = (
+    Column("next", "Next", Cell.MOMENT),
+    Column("last", "Last", Cell.MOMENT),
+    Column("error", "Last error"),
+    Column("source", "Declared by"),
+)
+
+_BESIDE: Final = (
+    Column("cron", "Times, as a cron line"),
+    Column("zone", "Time zone"),
+    Column("missed", "For times that were missed"),
+    Column("priority", "Priority", Cell.COUNT),
+    Column("ttl", "Seconds that an item may wait", Cell.RATE),
+    Column("headers", "Headers", Cell.NAMES),
+    Column("group", "Group"),
+    Column("by", "Created or changed by"),
+)
+
 SCHEDULES: Final = Operation(
     "schedules",
     "List the schedules",
@@ -159,18 +177,8 @@ SCHEDULES: Final = Operation(
         Column("state", "State"),
         Column("node", "Node"),
         Column("times", "Times"),
-        Column("next", "Next", Cell.MOMENT),
-        Column("last", "Last", Cell.MOMENT),
-        Column("error", "Last error"),
-        Column("source", "Declared by"),
-        Column("cron", "Times, as a cron line", more=True),
-        Column("zone", "Time zone", more=True),
-        Column("missed", "For times that were missed", more=True),
-        Column("priority", "Priority", Cell.COUNT, more=True),
-        Column("ttl", "Seconds that an item may wait", Cell.RATE, more=True),
-        Column("headers", "Headers", Cell.NAMES, more=True),
-        Column("group", "Group", more=True),
-        Column("by", "Created or changed by", more=True),
+        *_STANDS,
+        *(replace(one, more=True) for one in _BESIDE),
     ),
     lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
     _page,
@@ -221,18 +229,8 @@ SHOW: Final = Operation(
         Column("schedule", "Schedule"),
         Column("state", "State"),
         Column("node", "Node"),
-        Column("next", "Next", Cell.MOMENT),
-        Column("last", "Last", Cell.MOMENT),
-        Column("error", "Last error"),
-        Column("source", "Declared by"),
-        Column("cron", "Times, as a cron line"),
-        Column("zone", "Time zone"),
-        Column("missed", "For times that were missed"),
-        Column("priority", "Priority", Cell.COUNT),
-        Column("ttl", "Seconds that an item may wait", Cell.RATE),
-        Column("headers", "Headers", Cell.NAMES),
-        Column("group", "Group"),
-        Column("by", "Created or changed by"),
+        *_STANDS,
+        *_BESIDE,
         Column("payload", "Payload"),
     ),
     lambda by, given: ListSchedules(by, name=given.one("schedule")),
