@@ -3,15 +3,19 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
+import click
 import pytest
 from click.testing import CliRunner
 from harness.documents.documented import ROOT
 
-from pubqueue.cli import COMMANDS, main, output
+from pubqueue.cli import COMMANDS, OPERATING, main, output
+from pubqueue.cli.operations import COMMANDS as MADE
+from pubqueue.cli.operations import ELSEWHERE, command_of
 from pubqueue.cli.plain_text import plain
 from pubqueue.cli.service import unread
-from pubqueue.operations.model import Cell, Column
+from pubqueue.operations.model import NODE, Cell, Column, Parameter, ParameterKind
 from pubqueue.operations.table import OPERATIONS
 
 LISTS = (
@@ -119,3 +123,36 @@ def test_where_the_service_is_not_installed_only_clients_variables_are_known(mon
     assert list(unread(variables)) == [
         "PUBQUEUE_PASWORD in the environment is not a setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"
     ]
+
+
+def test_every_operation_is_on_the_command_line():
+    by_path = {one.command or name for name, one in OPERATIONS.items() if name not in ELSEWHERE}
+    made = {
+        " ".join((name, *below))
+        for name, one in MADE.items()
+        for below in ([(each,) for each in one.commands] if isinstance(one, click.Group) else [()])
+    }
+    assert made == by_path
+    assert {name for name, where in COMMANDS.items() if where is OPERATING} == MADE.keys()
+
+
+def test_an_operation_is_a_command_by_itself():
+    new = replace(
+        OPERATIONS["release"],
+        name="frob",
+        label="Frob items",
+        about="They are frobbed.",
+        command="",
+        manual="",
+        parameters=(NODE, Parameter("deep", ParameterKind.FLAG, "Frob deeply")),
+        sure="All of {} will be frobbed.",
+    )
+    command = command_of(new)
+    text = CliRunner().invoke(command, ["--help"]).output
+    assert text.startswith("Usage: frob [OPTIONS] NODE\n\n  Frob items.\n\n  They are frobbed.\n")
+    assert "--deep" in text
+    assert "Frob deeply." in text
+    result = CliRunner().invoke(command, ["jobs"])
+    assert (result.exit_code, result.stderr) == (
+        *(2, "pubqueue: All of jobs will be frobbed. Pass --yes to confirm.\n"),
+    )

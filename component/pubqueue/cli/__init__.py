@@ -15,47 +15,50 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, Suggesting, stop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OPERATING: Final = ("pubqueue.cli.operations", "")
+"""The module with the commands that are made from operations."""
+
 COMMANDS: Final = {
     "backup": ("pubqueue.cli.stores", "server"),
-    "cancel": ("pubqueue.cli.operations", ""),
+    "cancel": OPERATING,
     "check": ("pubqueue.cli.service", "server"),
     "completion": ("pubqueue.cli.manpages", ""),
-    "connections": ("pubqueue.cli.operations", ""),
+    "connections": OPERATING,
     "curb": ("pubqueue.cli.trial", "server"),
-    "dead": ("pubqueue.cli.operations", ""),
+    "dead": OPERATING,
     "demo": ("pubqueue.cli.trial", "demo"),
-    "discard": ("pubqueue.cli.operations", ""),
+    "discard": OPERATING,
     "doctor": ("pubqueue.cli.doctor", ""),
-    "end-connection": ("pubqueue.cli.operations", ""),
-    "end-subscription": ("pubqueue.cli.operations", ""),
+    "end-connection": OPERATING,
+    "end-subscription": OPERATING,
     "events": ("pubqueue.cli.events", ""),
-    "items": ("pubqueue.cli.operations", ""),
-    "messages": ("pubqueue.cli.operations", ""),
+    "items": OPERATING,
+    "messages": OPERATING,
     "migrate": ("pubqueue.cli.stores", "server"),
-    "node": ("pubqueue.cli.operations", ""),
-    "overview": ("pubqueue.cli.operations", ""),
-    "pause": ("pubqueue.cli.operations", ""),
-    "pause-publishing": ("pubqueue.cli.operations", ""),
-    "peek": ("pubqueue.cli.operations", ""),
+    "node": OPERATING,
+    "overview": OPERATING,
+    "pause": OPERATING,
+    "pause-publishing": OPERATING,
+    "peek": OPERATING,
     "publish": ("pubqueue.cli.publish", ""),
-    "purge": ("pubqueue.cli.operations", ""),
-    "queues": ("pubqueue.cli.operations", ""),
-    "redrive": ("pubqueue.cli.operations", ""),
-    "registration": ("pubqueue.cli.operations", ""),
-    "release": ("pubqueue.cli.operations", ""),
+    "purge": OPERATING,
+    "queues": OPERATING,
+    "redrive": OPERATING,
+    "registration": OPERATING,
+    "release": OPERATING,
     "restore": ("pubqueue.cli.stores", "server"),
-    "resume": ("pubqueue.cli.operations", ""),
-    "resume-publishing": ("pubqueue.cli.operations", ""),
-    "schedule": ("pubqueue.cli.schedules", ""),
+    "resume": OPERATING,
+    "resume-publishing": OPERATING,
+    "schedule": OPERATING,
     "serve": ("pubqueue.cli.service", "server"),
-    "service": ("pubqueue.cli.operations", ""),
+    "service": OPERATING,
     "top": ("pubqueue.cli.top", ""),
     "trial": ("pubqueue.cli.trial", "server"),
     "user": ("pubqueue.cli.user", "server"),
     "worker": ("pubqueue.cli.worker", ""),
-    "workers": ("pubqueue.cli.operations", ""),
+    "workers": OPERATING,
 }
-"""For each command the module with a function of its name, and the extra that the module's imports need, if any."""
+"""For each command the module with a function of its name, or with all that are made, and the extra that the module's imports need, if any."""
 
 COLOURS: Final = ("pygments", "rich")
 """What structlog and slixmpp import to log in colour, if it is installed. Our logs have none, and a start is a fifth shorter without."""
@@ -83,7 +86,8 @@ class Commands(Suggesting):
             if (problem.name or "").split(".")[0].startswith("pubqueue"):
                 raise  # a fault of ours, not a missing library
             return _not_installed(cmd_name, extra, problem)
-        command = getattr(found, cmd_name.replace("-", "_"))
+        made = found.COMMANDS if COMMANDS[cmd_name] is OPERATING else vars(found)
+        command = made[cmd_name]
         assert isinstance(command, click.Command)
         return command
 

@@ -13,6 +13,7 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
@@ -23,6 +24,8 @@ from pubqueue.rules.messages import DropMessages, ListMessages
 from pubqueue.rules.registrations import Enable, ListRegistrations, Unregister
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.records import KeptMessages, MessagesEnded, Registration, Registrations
@@ -38,7 +41,9 @@ USUAL: Final = 100
 ACTIVE: Final = "active"
 DISABLED: Final = "disabled"
 
-OF_NODE: Final = Parameter("node", ParameterKind.NODE, "Only of this node")
+OF_NODE: Final = Parameter(
+    *("node", ParameterKind.NODE, "Only of this node"), help="Only registrations of this node."
+)
 NAME: Final = Parameter("registration", ParameterKind.TEXT, "Registration", required=True)
 
 
@@ -82,12 +87,16 @@ REGISTRATIONS: Final = Operation(
     _ask_registrations,
     _registrations,
     place="registration",
+    command="registration list",
+    manual="List registrations.\n\n"
+    "Shows for each its node, its account, whether it is active, and how many pushes in a row have failed. Owners see those of their nodes"
+    " (--node), others their own, and administrators all.",
 )
 
 _NUMBER: Final = (Column("count", "Registrations", Cell.COUNT),)
 
 
-def _changing(name: str, label: str, about: str, *, disabled: bool) -> Operation:
+def _changing(name: str, label: str, about: str, *, disabled: bool, manual: str) -> Operation:
     """Return an operation that disables a registration, or enables it."""
     done = "is disabled; its items go to other workers" if disabled else "is active"
 
@@ -109,6 +118,8 @@ def _changing(name: str, label: str, about: str, *, disabled: bool) -> Operation
         answer,
         single=True,
         changes=True,
+        command=name.replace("-", " "),
+        manual=manual,
     )
 
 
@@ -117,12 +128,14 @@ DISABLE: Final = _changing(
     "Disable a registration",
     "Nothing more is pushed to its URL until it is enabled again. Items that are being pushed are requeued within 2 s, without a failure.",
     disabled=True,
+    manual="Stop pushing to the URL, until the registration is enabled again.",
 )
 ENABLE: Final = _changing(
     "registration-enable",
     "Enable a registration",
     "Pushes begin again, with no failure so far.",
     disabled=False,
+    manual="Push to the URL again, after the registration was disabled.",
 )
 
 
@@ -145,6 +158,8 @@ END: Final = Operation(
     _unregistered,
     single=True,
     changes=True,
+    command="registration end",
+    manual="End a registration. Its account may register again.",
 )
 
 ON_REGISTRATIONS: Final = (REGISTRATIONS, DISABLE, ENABLE, END)
@@ -152,10 +167,16 @@ ON_REGISTRATIONS: Final = (REGISTRATIONS, DISABLE, ENABLE, END)
 
 # Operations on the connections of clients to the service itself, for every protocol.
 
-ACCOUNT: Final = Parameter("account", ParameterKind.JID, "Only of this account")
+ACCOUNT: Final = Parameter(
+    *("account", ParameterKind.JID, "Only of this account"),
+    help="Only connections of this account.",
+    metavar="JID",
+)
 
 SUBSCRIBED: Final = Parameter(
-    "subscribed", ParameterKind.TEXT, "Only those subscribed to this node"
+    *("subscribed", ParameterKind.TEXT, "Only those subscribed to this node"),
+    option="--node",
+    help="Only connections subscribed to this node.",
 )
 
 
@@ -206,7 +227,16 @@ CONNECTIONS: Final = Operation(
     _ask_connections,
     _connections,
     place="address",
+    manual="List the clients connected to the service.\n\n"
+    "Shows for each who it is, from where and since when it is connected, its nodes, and how many items it holds. Each stream of gRPC is a"
+    " line of its own. XMPP clients are connected to their servers, so they are not listed. With several instances, the one that answers"
+    " lists its own. Only administrators may use this command.",
 )
+
+
+def _holders(page: ConnectionPage) -> Iterator[tuple[str, str]]:
+    for one in page.clients:
+        yield one.address, f"{one.address} from {one.peer} (holds {count(one.holds, 'item')})"
 
 
 def _ask_end_connection(by: Principal, given: Given) -> Request:
@@ -226,12 +256,24 @@ END_CONNECTION: Final = Operation(
     "End a client's connection",
     "What the client holds is released, which is no failure. It may connect again, unless you also remove its user.",
     Power.SERVICE,
-    (Parameter("connection", ParameterKind.JID, "Connection", required=True),),
+    (
+        Parameter(
+            *("connection", ParameterKind.JID, "Connection"),
+            required=True,
+            offer=Offer(
+                *(CONNECTIONS, _holders, "No client is connected to this instance."),
+                "Or the address of another connection",
+            ),
+        ),
+    ),
     (Column("count", "Connections ended", Cell.COUNT),),
     _ask_end_connection,
     _connection_ended,
     single=True,
     changes=True,
+    manual="End the connection of a client.\n\n"
+    "Name it as `pubqueue connections` does. The items that it holds are released, and no failure is counted. The client may connect"
+    " again, unless you remove its user. Only administrators may use this command.",
 )
 
 ON_CONNECTIONS: Final = (CONNECTIONS, END_CONNECTION)
@@ -269,7 +311,15 @@ KEPT: Final = Operation(
     _ask_messages,
     _messages,
     place="account",
+    command="messages list",
+    manual="List the accounts of which messages are held.\n\n"
+    "Shows for each how many messages and bytes are held, and until when the first of them is. Only administrators may use this command.",
 )
+
+
+def _senders(page: KeptMessages) -> Iterator[tuple[str, str]]:
+    for one in page.accounts:
+        yield one.account, f"{one.account} ({count(one.messages, 'message')})"
 
 
 def _ask_drop(by: Principal, given: Given) -> Request:
@@ -286,12 +336,22 @@ DROP: Final = Operation(
     "Drop the messages that are held of an account",
     "The messages that were received and not delivered are gone. Their sender gets an error when it asks for the delivery.",
     Power.SERVICE,
-    (Parameter("account", ParameterKind.JID, "Account", required=True),),
+    (
+        Parameter(
+            *("account", ParameterKind.JID, "Account"),
+            required=True,
+            offer=Offer(KEPT, _senders, "No messages are held.", "Or another account"),
+        ),
+    ),
     (Column("count", "Messages dropped", Cell.COUNT),),
     _ask_drop,
     _dropped,
     single=True,
     changes=True,
+    command="messages drop",
+    manual="Drop the messages that are held of an account.\n\n"
+    "They were received and not delivered. Their sender gets an error when it asks for the delivery. Only administrators may use this"
+    " command.",
 )
 
 ON_MESSAGES: Final = (KEPT, DROP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.model.entities import ItemId, NodeName, State
@@ -14,11 +15,15 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
     UnfitError,
+    any_nodes,
     count,
+    queues,
+    stamp,
 )
 from pubqueue.operations.nodes import node_of
 from pubqueue.operations.pretty import shown
@@ -30,6 +35,8 @@ from pubqueue.rules.unlock import FreeLocks
 from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.model.decision import Cancelled, Redriven, Request
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import (
@@ -60,8 +67,12 @@ CHOICES: Final = (
     (ALL, "All items"),
 )
 
-WHICH: Final = Parameter("state", ParameterKind.CHOICE, "Items", choices=CHOICES, usual=ALL)
-ITEM: Final = Parameter("item", ParameterKind.ITEM, "Item", required=True)
+WHICH: Final = Parameter(
+    *("state", ParameterKind.CHOICE, "Items"),
+    choices=CHOICES,
+    usual=ALL,
+    help="Only items in this state.",
+)
 
 ABOUT_ITEMS: Final = (
     Column("id", "Item"),
@@ -136,6 +147,8 @@ ITEMS: Final = Operation(
     _ask_items,
     _items,
     place="seq",
+    manual="List the items of a node.\n\n"
+    "Items are in the order in which they were published; dead items, in the order of their deaths.",
 )
 
 # --- events -------------------------------------------------------------------------------------
@@ -204,8 +217,33 @@ EVENTS: Final = Operation(
     _ask_events,
     _events,
     place="seq",
+    nodes=any_nodes(),
 )
 
+
+# --- choosing items in a form -------------------------------------------------------------------
+
+CHOSEN_FROM: Final = ("max", "50")
+"""The maximum number of items to choose from."""
+
+
+def _described(page: ItemPage) -> Iterator[tuple[str, str]]:
+    for entry in page.entries:
+        item = entry.item
+        words = [item.state.value]
+        words += [f"held by {item.holder}"] if item.holder else []
+        words += [f"failed {count(item.failed, 'time')}"] if item.failed else []
+        words += [item.error[:80]] if item.error else []
+        yield item.id, f"{item.id} ({', '.join(words)})"
+
+
+def _locks(page: ItemPage) -> Iterator[tuple[str, str]]:
+    for item in (entry.item for entry in page.entries):
+        until = f" until {stamp(item.deadline)}" if item.deadline else ""
+        yield item.id, f"{item.id} (held by {item.holder}{until})"
+
+
+OTHERS: Final = "Or the ids of other items, one per line"
 
 # --- one item -----------------------------------------------------------------------------------
 
@@ -241,7 +279,19 @@ PEEK: Final = Operation(
     "Look at an item",
     "Looking changes nothing, and extends no lock.",
     Power.NODES,
-    (NODE, ITEM),
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.ITEM, "Item"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _described, "No such items in {node}.", "Or the id of another item"),
+                given=(CHOSEN_FROM,),
+                title="Items of {node}",
+                about="Choose an item. Viewing it changes nothing, and extends no lock.{first}",
+            ),
+        ),
+    ),
     (
         Column("id", "Item", more=True),
         Column("state", "State"),
@@ -266,6 +316,10 @@ PEEK: Final = Operation(
     lambda by, given: Peek(by, node_of(given), ItemId(given.one("item"))),
     _peeked,
     single=True,
+    nodes=queues(about="Choose the queue, and which items to list."),
+    manual="Show an item, its last error and its payload.\n\n"
+    "This does not lock or change the item. Up to 48 KiB of the payload are shown: JSON on several lines, text as text, and the beginning"
+    " of bytes in hexadecimal.",
 )
 
 
@@ -315,13 +369,27 @@ CANCEL: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("item", ParameterKind.LINES, "Items, by their ids, one per line", required=True),
+        Parameter(
+            *("item", ParameterKind.LINES, "Items, by their ids, one per line"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _described, "{node} has no items.", OTHERS),
+                given=(CHOSEN_FROM,),
+                label="Items",
+                title="Items of {node}",
+                about="Choose the items to cancel in {node}. A worker that holds one is notified. This cannot be undone.{first}",
+            ),
+        ),
     ),
     TAKEN_OUT,
     lambda by, given: Cancel(by, node_of(given), named(given, MAX_NAMED)),
     lambda reply, _given: taken_out(reply, "cancelled", "Not found, perhaps already done"),
     single=True,
     changes=True,
+    nodes=queues(about="Choose the queue."),
+    manual="Remove items from a queue before they are done.\n\n"
+    "An item may be waiting, delayed, dead or in flight; the worker of an item in flight is notified. A publisher may cancel its own"
+    " items, an owner all items. Exits with 1 if an item was not found; it may be done already.",
 )
 
 
@@ -342,12 +410,27 @@ RELEASE: Final = Operation(
     "End the lock of an item",
     "The locks of items end. Other workers get them at once, and no failure is counted.",
     Power.NODES,
-    (NODE, Parameter("item", ParameterKind.LINES, "Items", required=True)),
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.LINES, "Items"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _locks, "No worker holds an item of {node}.", OTHERS),
+                given=(CHOSEN_FROM, ("state", State.LOCKED.value)),
+                title="Locks of {node}",
+                about="Choose the items to unlock. Other workers get them at once, and no failure is counted.",
+            ),
+        ),
+    ),
     (Column("count", "Locks ended", Cell.COUNT),),
     _ask_release,
     _released,
     single=True,
     changes=True,
+    nodes=queues("End a lock", "Choose the queue."),
+    manual="Take items away from the workers that hold them.\n\n"
+    "Releases all items that you name, or none. Other workers can get them at once, and no failure is counted.",
 )
 
 
@@ -367,6 +450,12 @@ PURGE: Final = Operation(
     single=True,
     changes=True,
     sure="All items of {} will be deleted, those that workers hold too. This cannot be undone.",
+    nodes=any_nodes(
+        "Delete all items",
+        "Choose the node. You are asked once more before anything is deleted.",
+    ),
+    manual="Delete all items of a node.\n\n"
+    "This includes items that workers hold. You have to confirm, unless you pass --yes.",
 )
 
 ON_ITEMS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)
@@ -378,8 +467,10 @@ REVIVED: Final = 1_000
 """The maximum of one redrive without names; there may be more then."""
 
 REASON: Final = Parameter(
-    "reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"
+    *("reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"),
+    help="Only items that died for this reason, as `pubqueue dead --reasons` shows it; * stands for any text.",
 )
+LISTED: Final = replace(REASON, help="Only items that died for this reason; * stands for any text.")
 
 THROUGH: Final = Column("through", "Scanned up to", more=True)
 """Where to continue: dead items are looked at in parts."""
@@ -431,11 +522,14 @@ DEAD: Final = Operation(
     "List the dead items of a node",
     "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
     Power.NODES,
-    (NODE, REASON, NUMBERED_AFTER, MAX_ROWS),
+    (NODE, LISTED, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_DEATHS,
     _ask_dead,
     _dead,
     place="death",
+    manual="List the dead items of a node.\n\n"
+    "Lists items that died here and items that arrived here dead, in the order of their deaths, each with its last error. With --reasons,"
+    " lists the reasons instead, the most frequent first. `pubqueue redrive` and `pubqueue discard` accept a reason too.",
 )
 
 
@@ -510,7 +604,10 @@ REDRIVE: Final = Operation(
         NODE,
         Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
         REASON,
-        Parameter("to", ParameterKind.NODE, "To this node, instead of where they came from"),
+        Parameter(
+            *("to", ParameterKind.NODE, "To this node, instead of where they came from"),
+            help="Requeue them to this node, not to the node where they died.",
+        ),
         NUMBERED_AFTER,
     ),
     (Column("count", "Requeued", Cell.COUNT), THROUGH),
@@ -519,6 +616,10 @@ REDRIVE: Final = Operation(
     single=True,
     place="through",
     changes=True,
+    nodes=queues(),
+    manual="Requeue dead items.\n\n"
+    "Requeues all dead items of a node, those that died for a reason, or those you name. They return to the node where they died, and"
+    " their count of failures starts at zero. Named items are requeued all or none; without names, each item that can be requeued is.",
 )
 
 
@@ -553,6 +654,9 @@ DISCARD: Final = Operation(
     place="through",
     changes=True,
     sure="The dead items you named of {}, or all of them, will be deleted. This cannot be undone.",
+    manual="Delete dead items.\n\n"
+    "Deletes all dead items of a node, those that died for a reason, or those you name. You have to confirm, unless you pass --yes. Exits"
+    " with 1 if an item that you name is not dead.",
 )
 
 ON_DEAD: Final = (DEAD, REASONS, REDRIVE, DISCARD)

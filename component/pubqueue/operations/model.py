@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.model.decision import Request
-    from pubqueue.model.entities import Principal
+    from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Power
 
 
@@ -142,6 +142,68 @@ class Parameter:
     """Values to choose from, each with its label."""
     usual: str = ""
     """The default if no value is given; a form begins with it."""
+    hint: str = ""
+    """What a form says beside its field."""
+    offer: Offer | None = None
+    """Where a form takes values to choose from."""
+    help: str = ""
+    """What the command line prints about its option; empty: the label."""
+    metavar: str = ""
+    """What stands for its value there; empty: as usual."""
+    option: str = ""
+    """Its option there, if that is not its name, or if a necessary parameter or a list is no argument. The option of a flag that
+    is usually set means no."""
+    whole: bool = False
+    """A number without a fraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Values of a parameter that a form offers: those in the answer of another operation.
+
+    In the texts, `{node}` is the node, and `{first}` a sentence if the list is not complete.
+    """
+
+    operation: Operation
+    values: Callable[[Any], Iterable[tuple[str, str]]]
+    """Returns the values in a reply, each with its description."""
+    none: str
+    """The sentence if there is no value."""
+    other: str
+    """The label of the field for a value that is not in the list."""
+    given: tuple[tuple[str, str], ...] = ()
+    """Parameters of the other operation, in addition to the node."""
+    label: str = ""
+    """The label of the list, if it is not the parameter's."""
+    title: str = ""
+    """The title of the form, if it is not the operation's label."""
+    about: str = ""
+    """The instructions of the form, if they are not the operation's."""
+    whole: bool = False
+    """The list is complete, as a rule: only if it is not, another value may be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes that the first form of an operation offers."""
+
+    fits: Callable[[Node], bool]
+    none: str
+    """The sentence if no node fits."""
+    title: str = ""
+    """The title of the form, if it is not the operation's label."""
+    about: str = ""
+    """The instructions of the form, if they are not the operation's."""
+
+
+def queues(title: str = "", about: str = "") -> Nodes:
+    """Return all queues, with the texts of the form."""
+    return Nodes(lambda node: node.config.queueing, "You own no queues.", title, about)
+
+
+def any_nodes(title: str = "", about: str = "") -> Nodes:
+    """Return all nodes, with the texts of the form."""
+    return Nodes(lambda _node: True, "You own no nodes.", title, about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +264,14 @@ class Operation:
     """It changes something, so that the account is logged."""
     sure: str = ""
     """The question to confirm it, because it cannot be undone; `{}` is the node."""
+    nodes: Nodes | None = None
+    """The nodes that its form offers; None: any node, if the first parameter is one that it needs."""
+    command: str = ""
+    """Its command on the command line, if that is not its name."""
+    manual: str = ""
+    """What `--help` prints about that command; empty: the label, and what it does."""
+    sums: bool = False
+    """The sentence of its answer has totals, which stand above the rows."""
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
@@ -212,6 +282,8 @@ NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)
 AFTER: Final = Parameter("after", ParameterKind.TEXT, "After this row")
 NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "After this number")
 MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "Maximum rows")
+OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
+"""Parameters that select a page of a long answer; people go from one page to the next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pubqueue.model.entities import Affiliation, Jid, NodeName
@@ -13,6 +14,7 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Nodes,
     Operation,
     Parameter,
     ParameterKind,
@@ -26,7 +28,7 @@ from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
     from pubqueue.model.decision import Done, Request
-    from pubqueue.model.entities import NodeConfig, Principal
+    from pubqueue.model.entities import Node, NodeConfig, Principal
     from pubqueue.model.replies import Affiliations, Created, Described, NodeEntry, NodePage
     from pubqueue.operations.model import Given, Row
 
@@ -122,6 +124,9 @@ QUEUES: Final = Operation(
     _ask_queues,
     _queues,
     place="node",
+    manual="List the nodes that you manage.\n\n"
+    "Shows for each how many items are waiting, delayed, in flight and dead, how long the oldest has waited, and the recent completion"
+    " rate per minute.",
 )
 
 
@@ -129,7 +134,7 @@ QUEUES: Final = Operation(
 
 
 class Switch(NamedTuple):
-    """A setting to turn on (1) or off (0), and the text of the answer."""
+    """A setting to turn on (1) or off (0), the text of the answer, and that of a form without a node to choose."""
 
     name: str
     label: str
@@ -138,22 +143,27 @@ class Switch(NamedTuple):
     about: str
     done: str
     none: str
+    manual: str
 
 
 # fmt: off
 SWITCHES: Final = (
     Switch("pause", "Pause a queue", "paused", "1",
            "A paused queue delivers nothing. Workers may finish their items, and publishers continue.",
-           "{} is paused.", "No queue of yours is running."),
+           "{} is paused.", "No queue of yours is running.",
+           "Stop delivering items of a queue.\n\nWorkers may finish the items that they hold, and publishers may continue."),
     Switch("resume", "Resume a paused queue", "paused", "0",
            "A resumed queue delivers again.",
-           "{} is resumed.", "No queue of yours is paused."),
+           "{} is resumed.", "No queue of yours is paused.",
+           "Deliver items of a paused queue again."),
     Switch("pause-publishing", "Pause publishing to a queue", "publish_paused", "1",
            "Publishes are refused for now, and publishers try again later. Workers continue with the existing items.",
-           "{} is closed to publishers.", "All your queues are closed to publishers already."),
+           "{} is closed to publishers.", "All your queues are closed to publishers already.",
+           "Stop accepting publishes to a queue.\n\nPublishes are refused for now, and publishers retry later. Workers continue with the existing items."),
     Switch("resume-publishing", "Resume publishing to a queue", "publish_paused", "0",
            "Publishers may publish again.",
-           "{} is open to publishers again.", "No queue of yours is closed to publishers."),
+           "{} is open to publishers again.", "No queue of yours is closed to publishers.",
+           "Accept publishes to a queue again."),
 )
 # fmt: on
 
@@ -165,9 +175,15 @@ def _switching(switch: Switch) -> Operation:
     def answer(_reply: Done, given: Given) -> Answer:
         return Answer(switch.done.format(node_of(given)))
 
+    def fits(node: Node) -> bool:
+        is_on: bool = getattr(node.config, switch.setting)
+        return node.config.queueing and is_on is (switch.value == "0")
+
     return Operation(
         *(switch.name, switch.label, switch.about, Power.NODES, (NODE,), (), ask, answer),
         changes=True,
+        nodes=Nodes(fits, switch.none),
+        manual=switch.manual,
     )
 
 
@@ -180,7 +196,8 @@ ALSO: Final = {"enabled": "queueing"}
 """Settings that have other names in forms."""
 
 SETTING: Final = Parameter(
-    "settings", ParameterKind.LINES, "Settings, one per line: lock_timeout=60"
+    *("settings", ParameterKind.LINES, "Settings, one per line: lock_timeout=60"),
+    metavar="SETTING=VALUE",
 )
 
 
@@ -211,6 +228,7 @@ CREATE: Final = Operation(
     lambda by, given: Create(by, NodeName(given.one("name")), settings_of(given)),
     lambda reply, _given: _created(reply),
     changes=True,
+    command="node create",
 )
 
 
@@ -230,11 +248,13 @@ CONFIGURE: Final = Operation(
     "Change settings of a node",
     "Only the settings that you name are changed, one per line: lock_timeout=60.",
     Power.NODES,
-    (NODE, Parameter(SETTING.name, SETTING.kind, SETTING.label, required=True)),
+    (NODE, replace(SETTING, required=True)),
     (),
     _ask_configure,
     lambda _reply, given: Answer(f"{node_of(given)} was updated."),
     changes=True,
+    command="node set",
+    manual="Change settings of a node.\n\nSettings that you do not name stay as they are.",
 )
 
 
@@ -252,6 +272,8 @@ SETTINGS: Final = Operation(
     (Column("setting", "Setting"), Column("value", "Value")),
     lambda by, given: Describe(by, node_of(given), manage=True),
     _settings,
+    command="node settings",
+    manual="Show all settings of a node.",
 )
 
 DELETE: Final = Operation(
@@ -265,6 +287,8 @@ DELETE: Final = Operation(
     lambda _reply, given: Answer(f"{node_of(given)} is deleted."),
     changes=True,
     sure="{} will be deleted with all its items, subscriptions and settings. This cannot be undone.",
+    command="node delete",
+    manual="Delete a node and everything in it.",
 )
 
 
@@ -298,6 +322,9 @@ MEMBERS: Final = Operation(
     _ask_members,
     _members,
     place="jid",
+    command="node members",
+    manual="List or change the affiliations of a node.\n\n"
+    "An owner manages the node, a publisher may publish, a member may subscribe, an outcast may do nothing.",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.model.entities import NodeName, seconds
@@ -15,6 +16,7 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
@@ -31,7 +33,7 @@ from pubqueue.rules.schedules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Headers, Principal
@@ -50,24 +52,57 @@ SOURCES: Final = {
     Source.COMMAND: "a command",
 }
 
-SCHEDULE: Final = Parameter("schedule", ParameterKind.TEXT, "Schedule", required=True)
-
 NAME: Final = Parameter("name", ParameterKind.TEXT, "Name of the schedule", required=True)
 
 DEFINING: Final = (
-    Parameter("cron", ParameterKind.TEXT, "Times, as a cron line", required=True),
-    Parameter("zone", ParameterKind.TEXT, "Time zone", required=True, usual="UTC"),
-    NODE,
-    Parameter("payload", ParameterKind.PAYLOAD, "Payload", required=True),
+    Parameter(
+        *("cron", ParameterKind.TEXT, "Times, as a cron line"),
+        required=True,
+        option="--cron",
+        metavar="LINE",
+        help="Minute, hour, day of the month, month, day of the week.",
+        hint="Minute, hour, day of the month, month, day of the week; 0 3 * * * means every night at three.",
+    ),
+    Parameter(
+        *("zone", ParameterKind.TEXT, "Time zone"),
+        required=True,
+        usual="UTC",
+        help="The time zone of the times, such as Europe/Berlin (default: UTC).",
+        hint="For example Europe/Berlin.",
+    ),
+    replace(NODE, option="--node", help="The node to publish to."),
+    Parameter(
+        *("payload", ParameterKind.PAYLOAD, "Payload"),
+        required=True,
+        option="--payload",
+        help="An XML element in a namespace, or JSON; - reads standard input.",
+        hint="An XML element in a namespace, or JSON.",
+    ),
     Parameter(
         *("missed", ParameterKind.CHOICE, "For times that were missed"),
         choices=MISSED,
         usual=Missed.ONCE.value,
+        help="What happens to missed times (default: once).",
     ),
-    Parameter("priority", ParameterKind.NUMBER, "Priority", usual="0"),
-    Parameter("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
-    Parameter("headers", ParameterKind.LINES, "Headers"),
-    Parameter("group", ParameterKind.TEXT, "Group"),
+    Parameter(
+        *("priority", ParameterKind.NUMBER, "Priority"),
+        usual="0",
+        whole=True,
+        help="The priority of the items.",
+    ),
+    Parameter(
+        *("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
+        metavar="SECONDS",
+        help="How long an item may wait.",
+    ),
+    Parameter(
+        *("headers", ParameterKind.LINES, "Headers"),
+        hint="One per line, such as name: value.",
+        option="--header",
+        metavar="'NAME: VALUE'",
+        help="A header, delivered with the payload; repeatable.",
+    ),
+    Parameter("group", ParameterKind.TEXT, "Group", help="The group of the items."),
 )
 """The parameters that define a schedule, except its name."""
 
@@ -113,6 +148,24 @@ def _beside(one: Schedule) -> Row:
     )
 
 
+_STANDS: Final = (
+    Column("next", "Next", Cell.MOMENT),
+    Column("last", "Last", Cell.MOMENT),
+    Column("error", "Last error"),
+    Column("source", "Declared by"),
+)
+
+_BESIDE: Final = (
+    Column("cron", "Times, as a cron line"),
+    Column("zone", "Time zone"),
+    Column("missed", "For times that were missed"),
+    Column("priority", "Priority", Cell.COUNT),
+    Column("ttl", "Seconds that an item may wait", Cell.RATE),
+    Column("headers", "Headers", Cell.NAMES),
+    Column("group", "Group"),
+    Column("by", "Created or changed by"),
+)
+
 SCHEDULES: Final = Operation(
     "schedules",
     "List the schedules",
@@ -124,22 +177,36 @@ SCHEDULES: Final = Operation(
         Column("state", "State"),
         Column("node", "Node"),
         Column("times", "Times"),
-        Column("next", "Next", Cell.MOMENT),
-        Column("last", "Last", Cell.MOMENT),
-        Column("error", "Last error"),
-        Column("source", "Declared by"),
-        Column("cron", "Times, as a cron line", more=True),
-        Column("zone", "Time zone", more=True),
-        Column("missed", "For times that were missed", more=True),
-        Column("priority", "Priority", Cell.COUNT, more=True),
-        Column("ttl", "Seconds that an item may wait", Cell.RATE, more=True),
-        Column("headers", "Headers", Cell.NAMES, more=True),
-        Column("group", "Group", more=True),
-        Column("by", "Created or changed by", more=True),
+        *_STANDS,
+        *(replace(one, more=True) for one in _BESIDE),
     ),
     lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
     _page,
     place="schedule",
+    command="schedule list",
+    manual="List the schedules.\n\n"
+    "Shows for each its next and its last time, why its node last refused an item, and whether the configuration file or a command defines"
+    " it.",
+)
+
+
+def _schedule(none: str, fits: Callable[[Schedule], bool]) -> Parameter:
+    """Return the parameter that names a schedule; a form offers those that fit."""
+
+    def values(page: SchedulePage) -> Iterator[tuple[str, str]]:
+        return ((one.name, one.name) for one in page.schedules if fits(one))
+
+    return Parameter(
+        *("schedule", ParameterKind.TEXT, "Schedule"),
+        required=True,
+        metavar="NAME",
+        offer=Offer(SCHEDULES, values, none, "Or the name of another schedule", whole=True),
+    )
+
+
+ANY: Final = _schedule("No schedules.", lambda _one: True)
+COMMANDED: Final = _schedule(
+    "No schedules that were created by command.", lambda one: one.source is Source.COMMAND
 )
 
 
@@ -157,28 +224,20 @@ SHOW: Final = Operation(
     "Look at a schedule",
     "All settings of a schedule, and what it publishes.",
     Power.SERVICE,
-    (SCHEDULE,),
+    (ANY,),
     (
         Column("schedule", "Schedule"),
         Column("state", "State"),
         Column("node", "Node"),
-        Column("next", "Next", Cell.MOMENT),
-        Column("last", "Last", Cell.MOMENT),
-        Column("error", "Last error"),
-        Column("source", "Declared by"),
-        Column("cron", "Times, as a cron line"),
-        Column("zone", "Time zone"),
-        Column("missed", "For times that were missed"),
-        Column("priority", "Priority", Cell.COUNT),
-        Column("ttl", "Seconds that an item may wait", Cell.RATE),
-        Column("headers", "Headers", Cell.NAMES),
-        Column("group", "Group"),
-        Column("by", "Created or changed by"),
+        *_STANDS,
+        *_BESIDE,
         Column("payload", "Payload"),
     ),
     lambda by, given: ListSchedules(by, name=given.one("schedule")),
     _shown,
     single=True,
+    command="schedule show",
+    manual="Show a schedule, and what it publishes.\n\nUp to 48 KiB of the payload are shown.",
 )
 
 
@@ -228,6 +287,10 @@ ADD: Final = Operation(
     lambda by, given: AddSchedule(by, _definition(given.one("name"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('name')} was created."),
     changes=True,
+    command="schedule add",
+    manual="Create a schedule.\n\n"
+    "At each of its times the service publishes one item, whose id is the schedule's name and the time. The schedule stays until you"
+    " remove it.",
 )
 
 CHANGE: Final = Operation(
@@ -236,11 +299,15 @@ CHANGE: Final = Operation(
     "A new cron line or zone takes effect now, other changes from the next time on. To change schedules of the configuration"
     " file, edit the file.",
     Power.SERVICE,
-    (SCHEDULE, *DEFINING),
+    (COMMANDED, *DEFINING),
     (),
     lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('schedule')} was updated."),
     changes=True,
+    command="schedule change",
+    manual="Change a schedule that a command has created.\n\n"
+    "Options that you leave out stay as they are; an empty value removes them: --ttl '', --group '', --header ''. A new cron line or zone"
+    " applies from now on. Schedules of the configuration file are changed there.",
 )
 
 
@@ -248,7 +315,14 @@ CHANGE: Final = Operation(
 
 
 def _to_one(
-    name: str, label: str, about: str, ask: Callable[[Principal, str], Request], done: str
+    name: str,
+    label: str,
+    about: str,
+    schedule: Parameter,
+    *,
+    ask: Callable[[Principal, str], Request],
+    done: str,
+    manual: str,
 ) -> Operation:
     """Return an operation with a schedule as its only parameter; `done` is the text of the answer."""
 
@@ -256,10 +330,12 @@ def _to_one(
         return Answer(done.format(given.one("schedule")))
 
     return Operation(
-        *(name, label, about, Power.SERVICE, (SCHEDULE,), ()),
+        *(name, label, about, Power.SERVICE, (schedule,), ()),
         lambda by, given: ask(by, given.one("schedule")),
         answer,
         changes=True,
+        command=name.replace("-", " "),
+        manual=manual,
     )
 
 
@@ -267,24 +343,32 @@ REMOVE: Final = _to_one(
     "schedule-remove",
     "Remove a schedule",
     "It publishes no more items; those that it has published stay. To end schedules of the configuration file, remove them from the file.",
-    RemoveSchedule,
-    "The schedule {} was removed.",
+    COMMANDED,
+    ask=RemoveSchedule,
+    done="The schedule {} was removed.",
+    manual="Remove a schedule that a command has created.\n\n"
+    "The items that it has published stay. To remove a schedule of the configuration file, delete it there.",
 )
 
 PAUSE: Final = _to_one(
     "schedule-pause",
     "Pause a schedule",
     "It publishes nothing until it is resumed. Times in between do not count as missed.",
-    lambda by, name: PauseSchedule(by, name, paused=True),
-    "{} is paused.",
+    _schedule("No schedule is running.", lambda one: not one.paused),
+    ask=lambda by, name: PauseSchedule(by, name, paused=True),
+    done="{} is paused.",
+    manual="Pause a schedule until you resume it.\n\n"
+    "This works for schedules of the configuration file too. Times during the pause do not count as missed.",
 )
 
 RESUME: Final = _to_one(
     "schedule-resume",
     "Resume a paused schedule",
     "It publishes again from its next time on.",
-    lambda by, name: PauseSchedule(by, name, paused=False),
-    "{} publishes again from its next time on.",
+    _schedule("No schedule is paused.", lambda one: one.paused),
+    ask=lambda by, name: PauseSchedule(by, name, paused=False),
+    done="{} publishes again from its next time on.",
+    manual="Resume a paused schedule, from its next time on.",
 )
 
 
@@ -297,12 +381,15 @@ FIRE: Final = Operation(
     "Publish an item of a schedule now",
     "One extra item is published now; the schedule's times do not change.",
     Power.SERVICE,
-    (SCHEDULE,),
+    (ANY,),
     (Column("id", "Item"),),
     lambda by, given: FireNow(by, given.one("schedule")),
     _fired,
     single=True,
     changes=True,
+    command="schedule fire",
+    manual="Publish a schedule's item now.\n\n"
+    "This is one additional item; the schedule's own times do not change.",
 )
 
 OPERATIONS: Final = (SCHEDULES, SHOW, ADD, CHANGE, REMOVE, PAUSE, RESUME, FIRE)

@@ -15,11 +15,13 @@ from pubqueue.operations.model import (
     Answer,
     Cell,
     Column,
+    Offer,
     Operation,
     Parameter,
     ParameterKind,
     UnfitError,
     count,
+    queues,
 )
 from pubqueue.operations.nodes import node_of, state_of
 from pubqueue.rules.inspect import AskService, ReadWorkers
@@ -27,6 +29,8 @@ from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
 from pubqueue.rules.unlock import Dismiss
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.limits import Limit, Whose
@@ -85,7 +89,14 @@ WORKERS: Final = Operation(
     _ask_workers,
     _workers,
     place="jid",
+    nodes=queues("Workers", "Choose the queue whose workers you want to see."),
+    manual="List the workers of a queue and their items.",
 )
+
+
+def _windows(page: WorkerPage) -> Iterator[tuple[str, str]]:
+    for one in (worker.subscription for worker in page.workers):
+        yield one.jid, f"{one.jid} (holds {one.in_flight} of {one.queue_requests})"
 
 
 def _ask_dismiss(by: Principal, given: Given) -> Request:
@@ -107,7 +118,16 @@ END_SUBSCRIPTION: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("worker", ParameterKind.JID, "Worker", required=True),
+        Parameter(
+            *("worker", ParameterKind.JID, "Worker"),
+            required=True,
+            metavar="JID",
+            offer=Offer(
+                *(WORKERS, _windows, "{node} has no subscribers.", "Or the JID of another worker"),
+                title="Workers of {node}",
+                about="Choose the worker. It may subscribe again, unless you also remove its affiliation.",
+            ),
+        ),
         Parameter(
             *(
                 "release",
@@ -115,6 +135,8 @@ END_SUBSCRIPTION: Final = Operation(
                 "End its locks, so that other workers get the items at once",
             ),
             usual="1",
+            option="--keep-locks",
+            help="Let the worker finish the items that it holds.",
         ),
     ),
     (Column("count", "Locks ended", Cell.COUNT),),
@@ -122,6 +144,10 @@ END_SUBSCRIPTION: Final = Operation(
     _dismissed,
     single=True,
     changes=True,
+    nodes=queues("End a subscription", "Choose the queue that the worker subscribes to."),
+    manual="End the subscription of a worker.\n\n"
+    "The items that it holds are released, unless you pass --keep-locks. The worker may subscribe again, unless you make it an outcast"
+    " (`pubqueue node members`).",
 )
 
 
@@ -187,6 +213,7 @@ SERVICE: Final = Operation(
     lambda by, _given: AskService(by),
     _state,
     single=True,
+    manual="Show version, uptime, store and limits.\n\nOnly administrators may use this command.",
 )
 
 ON_SERVICE: Final = (WORKERS, END_SUBSCRIPTION, SERVICE)
@@ -208,10 +235,17 @@ SORTS: Final = (
 )
 
 SORT: Final = Parameter(
-    "sort", ParameterKind.CHOICE, "Order", choices=SORTS, usual=Sort.PROBLEMS.value
+    *("sort", ParameterKind.CHOICE, "Order"),
+    choices=SORTS,
+    usual=Sort.PROBLEMS.value,
+    help=f"Sort order: {', '.join(dict(SORTS))}.",
+    metavar="COLUMN",
 )
 PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
-CONTAINING: Final = Parameter("containing", ParameterKind.TEXT, "Only names that contain this")
+CONTAINING: Final = Parameter(
+    *("containing", ParameterKind.TEXT, "Only names that contain this"),
+    help="Only names that contain this text.",
+)
 
 PHRASES: Final = {
     Problem.NO_WORKERS: "without workers",
@@ -327,6 +361,10 @@ OVERVIEW: Final = Operation(
     _ask,
     _answer,
     place="place",
+    manual="Show all queues, problems first.\n\n"
+    "Prints the totals, then the queues. Queues with a problem come first: without workers, failing, with an item that has waited for more"
+    " than 15 minutes, with dead items, or paused.",
+    sums=True,
 )
 
 ON_OVERVIEW: Final = (OVERVIEW,)

@@ -34,7 +34,7 @@ class PageAction(Struct, frozen=True):
     operation: Operation
     label: str
     question: str
-    """`{node}` is the node, `{items}` the number of items, `{reason}` why they died."""
+    """`{node}` is the node, `{items}` the number of items, `{reason}` why they died; `Operation.sure` has only the node."""
     yes: str
     of: Of
     destructive: bool = False

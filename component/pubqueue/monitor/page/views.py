@@ -28,6 +28,7 @@ from pubqueue.model.replies import (
     WorkerPage,
 )
 from pubqueue.monitor.page import plots
+from pubqueue.operations import nodes
 from pubqueue.operations.pretty import Shown, shown
 from pubqueue.operations.service import place_in_words
 from pubqueue.rules.dead_letters import ReadReasons
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pubqueue.model.decision import Reply, Request
-    from pubqueue.model.entities import ItemId, Node, NodeConfig, Principal
+    from pubqueue.model.entities import ItemId, Node, Principal
     from pubqueue.monitor.page.plots import Plot
     from pubqueue.rules.survey import Place
 
@@ -85,7 +86,7 @@ class Row(Struct, frozen=True):
     @property
     def state(self) -> str:
         """The state to show first."""
-        return state_of_node(self.entry.node.config)
+        return nodes.state_of(self.entry.node.config)
 
     @property
     def age(self) -> int | None:
@@ -177,15 +178,6 @@ def same(one: str, other: str) -> bool:
 def state_of(text: str) -> State | None:
     """Return the requested state of items; None: all."""
     return State(text) if text in {name for name, _ in STATES if name} else None
-
-
-def state_of_node(config: NodeConfig) -> str:
-    """Return the state of a node, in a word or two."""
-    if not config.queueing:
-        return "no queue"
-    states = ["paused"] if config.paused else []
-    states += ["closed to publishers"] if config.publish_paused else []
-    return ", ".join(states) or "running"
 
 
 async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:

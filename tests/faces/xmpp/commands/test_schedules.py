@@ -4,8 +4,8 @@ import pytest
 from harness.batches.facts import NIGHTLY, NOW, who
 from msgspec.structs import replace
 
-from pubqueue.faces.xmpp.commands.forms.schedules import COMMANDS
 from pubqueue.faces.xmpp.commands.steps import Form
+from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.model.entities import seconds
 from pubqueue.model.schedules import Definition, Missed, SchedulePage, Source
@@ -13,7 +13,7 @@ from pubqueue.operations.model import Given
 from pubqueue.rules.schedules import AddSchedule, ChangeSchedule
 
 BY = who("boss@x/desk", admin=True)
-COMMAND = {command.node.partition("#")[2]: command for command in COMMANDS}
+COMMAND = {command.node.partition("#")[2]: command for command in COMMANDS.values()}
 WHOLE = {
     "name": ("weekly",),
     "cron": ("  0  3 * * MON",),

@@ -1,17 +1,22 @@
 """The table of commands: each row can be offered, executed and shown."""
 
+import dataclasses
 import re
 
 import pytest
+from harness.batches.facts import NIGHTLY, NOW
 from lxml import etree
+from msgspec.structs import replace
 
 from pubqueue.faces.xmpp.commands.handler import command
-from pubqueue.faces.xmpp.commands.operation_forms import choose_node, node_of
+from pubqueue.faces.xmpp.commands.operation_forms import choose_node, command_of, node_of
 from pubqueue.faces.xmpp.commands.steps import CommandTable, Field, Form, Result
-from pubqueue.faces.xmpp.commands.table import COMMANDS
+from pubqueue.faces.xmpp.commands.table import COMMANDS, ORDER
 from pubqueue.model.entities import Jid, Node, NodeConfig, NodeName, Principal
-from pubqueue.model.replies import Power, Powers
-from pubqueue.operations.model import Given, count, span
+from pubqueue.model.replies import Described, Freed, Power, Powers
+from pubqueue.model.schedules import SchedulePage
+from pubqueue.operations.model import NODE, Given, Parameter, ParameterKind, count, span
+from pubqueue.operations.table import OPERATIONS
 from pubqueue_xeps.wire import ns
 
 BOSS = Principal(Jid("boss@x/desk"))
@@ -106,3 +111,48 @@ def test_everything_that_is_shown_is_escaped():
         assert tree.get("node") == tree.get("sessionid") == bad
         texts = [text for text in tree.itertext() if text.strip()]
         assert set(texts) == {bad}
+
+
+def frobbing(**changes):
+    """Return an operation that is not in the table: its form needs no code."""
+    return dataclasses.replace(
+        OPERATIONS["release"],
+        name="frob",
+        label="Frob a node",
+        about="It is frobbed.",
+        nodes=None,
+        parameters=(NODE, Parameter("deep", ParameterKind.FLAG, "Deeply", usual="1", hint="Hm.")),
+        **changes,
+    )
+
+
+def test_an_operation_is_a_command_by_itself():
+    made = command_of(frobbing())
+    first, last = made.stages
+    form = first.show(Powers((Power.NODES,), queues("a")), Given())
+    assert (form.title, form.instructions) == ("Frob a node", "It is frobbed.")
+    assert [(field.var, field.kind, field.value) for field in form.fields] == [
+        ("node", "list-single", ("a",)),
+        ("deep", "boolean", ("1",)),
+    ]
+    assert last.show(Freed(NodeName("a"), 2), Given()).note.startswith("2 locks of a ended")
+
+
+def test_what_cannot_be_undone_is_confirmed_with_its_count():
+    _, confirm, last = command_of(frobbing(sure="{} will be frobbed.")).stages
+    (node,) = queues("a")
+    form = confirm.show(Described(replace(node, items=3)), Given(node=("a",)))
+    assert (form.title, form.instructions) == ("Frob a", "a has 3 items. a will be frobbed.")
+    assert last.ask(BOSS, Given(node=("a",), sure=("0",))).kind == "warn"
+
+
+def test_a_whole_list_leaves_no_room_for_another_name():
+    made = COMMANDS[f"{ns.PUBQUEUE}#schedule-fire"].stages[0]
+    shown = made.show(SchedulePage(NOW, (NIGHTLY,)), Given())
+    assert [(field.var, field.required) for field in shown.fields] == [("schedule", True)]
+
+
+def test_every_operation_has_a_command_and_those_of_the_order_come_first():
+    names = [node.partition("#")[2] for node in COMMANDS]
+    assert names[: len(ORDER)] == list(ORDER)
+    assert set(names) == {*OPERATIONS, "get-pending"}

@@ -20,12 +20,14 @@ from pubqueue.faces.xmpp.xml.stanza import ROOM, escape, jid_of, quoted
 from pubqueue.model.entities import NodeName
 from pubqueue.operations.model import (
     AFTER,
-    MAX_ROWS,
+    NODE,
+    OF_PAGES,
     Cell,
     Given,
     ParameterKind,
     Readers,
     UnfitError,
+    any_nodes,
     cell_text,
     count,
     fit,
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Described, Power, Powers
-    from pubqueue.operations.model import Answer, Column, Operation, Parameter
+    from pubqueue.operations.model import Answer, Column, Nodes, Operation, Parameter
 
 
 # Makes commands from operations: parameters become form fields, and answers become facts or a table.
@@ -57,9 +59,6 @@ READERS: Final = Readers(jid_of, from_text)
 
 IN_WORDS: Final = 20
 """Rows that are also shown as text, for clients without tables."""
-
-OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
-"""Parameters without a field: the next page of a long table is requested by the action `next`."""
 
 _KINDS: Final = {
     ParameterKind.NODE: "text-single",
@@ -89,19 +88,14 @@ def _values_of(one: Parameter, given: Given) -> tuple[str, ...]:
     return other[:1] or given.get(one.name, ())[:1]
 
 
-def field_of(parameter: Parameter, *, hint: str = "") -> Field:
+def field_of(parameter: Parameter) -> Field:
     """Return the form field for a parameter."""
     value = (parameter.usual,) if parameter.usual else ()
     return Field(
         *(parameter.name, _KINDS[parameter.kind], parameter.label, value, parameter.choices),
         required=parameter.required,
-        hint=hint,
+        hint=parameter.hint,
     )
-
-
-def fields_of(operation: Operation) -> tuple[Field, ...]:
-    """Return the form fields for all parameters of an operation except the node."""
-    return tuple(field_of(one) for one in operation.parameters[1:] if one.name not in OF_PAGES)
 
 
 def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> CommandStep:
@@ -127,9 +121,17 @@ def shown(operation: Operation, answer: Answer) -> Result:
     if operation.single:
         return Result(answer.note, kind, operation.label, facts_of(operation, answer))
     words = ((str(row[0]), _in_words(operation, row, answer)) for row in answer.rows)
+    return listing(operation, answer, operation.label, words)
+
+
+def listing(
+    operation: Operation, answer: Answer, title: str, words: Iterable[tuple[str, str]]
+) -> Result:
+    """Return rows as a table; `words` describes each row by its name, for clients without tables."""
+    some = enumerate(islice(words, IN_WORDS), 1)
     return Result(
-        *(answer.note, kind, operation.label),
-        facts=rows_in_words(words),
+        *(answer.note, WARN if answer.warns else "info", title),
+        facts=tuple(fact(f"row{number}", name, text) for number, (name, text) in some),
         table=table_of(operation, answer),
         more={AFTER.name: (answer.through,)} if answer.more else {},
     )
@@ -162,12 +164,6 @@ def table_of(operation: Operation, answer: Answer) -> CommandTable:
     return CommandTable(columns, rows)
 
 
-def rows_in_words(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
-    """Return the first rows as facts, one for each row."""
-    some = enumerate(islice(words, IN_WORDS), 1)
-    return tuple(fact(f"row{number}", name, text) for number, (name, text) in some)
-
-
 def _in_words(operation: Operation, row: tuple[Any, ...], answer: Answer) -> str:
     cells = list(zip(operation.columns, row, strict=True))[1:]
     parts = (
@@ -185,19 +181,95 @@ def _cell_text(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN4
 # --- whole commands -----------------------------------------------------------------------------
 
 
-def choosing(
-    operation: Operation,
+def command_of(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> Command:
+    """Return the command of an operation: its forms, a confirmation if it needs one, and its result.
+
+    A form asks for the node, another for what has to be chosen in it; they have the fields of all other parameters too. An
+    operation that needs no parameter has no form.
+    """
+    offered = next((one for one in operation.parameters if one.offer is not None), None)
+    stages = [doing(operation, show)]
+    if operation.sure:
+        stages = [confirming(operation), sure(operation)]
+    if offered is not None:
+        stages.insert(0, offering(operation, offered, fields_of(operation)))
+    if _nodes(operation) is not None:
+        stages.insert(0, node_first(operation, () if offered else fields_of(operation)))
+    elif offered is None and any(one.required for one in operation.parameters):
+        stages.insert(0, _filling_in(operation))
+    return of(operation, *stages)
+
+
+def _nodes(operation: Operation) -> Nodes | None:
+    return operation.nodes or (any_nodes() if operation.parameters[:1] == (NODE,) else None)
+
+
+def fields_of(operation: Operation) -> tuple[Field, ...]:
+    """Return the form fields for the parameters that are not chosen from a list."""
+    others = operation.parameters[1:] if _nodes(operation) else operation.parameters
+    return tuple(field_of(one) for one in others if not one.offer and one.name not in OF_PAGES)
+
+
+def node_first(operation: Operation, more: tuple[Field, ...]) -> CommandStep:
+    """Return the stage that asks for the node, and for more."""
+    nodes = _nodes(operation)
+    assert nodes is not None
+    title, about = nodes.title or operation.label, nodes.about or operation.about
+    choose = choose_node(title, about, fits=nodes.fits, none=nodes.none, more=more)
+    return CommandStep(ask_powers(operation.power), choose)
+
+
+def _filling_in(operation: Operation) -> CommandStep:
+    form = Form(operation.label, operation.about, fields_of(operation))
+    return CommandStep(ask_powers(operation.power), lambda _powers, _given: form)
+
+
+def offering(
+    operation: Operation, parameter: Parameter, more: tuple[Field, ...] = ()
+) -> CommandStep:
+    """Return the stage that asks for a value of the parameter, from those that another operation finds, and for more."""
+    offer = parameter.offer
+    assert offer is not None
+    several = parameter.kind is ParameterKind.LINES
+
+    def ask(by: Principal, given: Given) -> Request:
+        words = {name: (value,) for name, value in offer.given}
+        return offer.operation.ask(by, Given(words | {NODE.name: (node_of(given),)}))
+
+    def show(reply: Any, given: Given) -> Shown:  # noqa: ANN401  # of the type that the request has
+        options, cut = tuple(offer.values(reply)), offer.operation.answer(reply, Given()).more
+        first = f" These are the first {len(options)}." if cut else ""
+        words = {"node": node_of(given), "first": first}
+        if not options and not cut:
+            return Result(offer.none.format(**words))
+        pick = _pick(
+            *(parameter.name, offer.label or parameter.label, options),
+            several=several,
+            required=offer.whole and not cut,
+        )
+        other = Field(
+            OTHER + parameter.name, "text-multi" if several else "text-single", offer.other
+        )
+        others = (other,) if cut or not offer.whole else ()
+        title, about = offer.title or operation.label, offer.about or operation.about
+        return Form(title.format(**words), about.format(**words), (*pick, *others, *more))
+
+    return CommandStep(ask, show)
+
+
+def _pick(
+    var: str,
+    label: str,
+    options: tuple[tuple[str, str], ...],
     *,
-    fits: Callable[[Node], bool] = lambda _node: True,
-    none: str = "You own no nodes.",
-) -> Command:
-    """Return the command of an operation on a node: it asks for the node, the other parameters and, if needed, a confirmation."""
-    more = fields_of(operation)
-    choose = choose_node(operation.label, operation.about, fits=fits, none=none, more=more)
-    first = CommandStep(ask_powers(operation.power), choose)
-    if not operation.sure:
-        return of(operation, first, doing(operation))
-    return of(operation, first, confirming(operation), sure(operation))
+    several: bool = False,
+    required: bool,
+) -> tuple[Field, ...]:
+    """Return the field to choose from a list; it begins with the first value. An empty list has none."""
+    if not options:
+        return ()
+    kind, first = ("list-multi", ()) if several else ("list-single", options[0][:1])
+    return (Field(var, kind, label, first, options, required=required),)
 
 
 def confirming(operation: Operation) -> CommandStep:
@@ -299,9 +371,6 @@ def _field(var: str, values: tuple[str, ...]) -> str:
 
 # Form fields and facts that commands share.
 
-NODE: Final = "node"
-OTHER_NODE: Final = "other_node"
-
 
 def fact(var: str, label: str, value: str) -> Field:
     """Return a fact of a result."""
@@ -321,7 +390,7 @@ def choose_node(
     fits: Callable[[Node], bool] = lambda node: node.config.queueing,
     none: str = "You own no queues.",
     more: tuple[Field, ...] = (),
-    var: str = NODE,
+    var: str = NODE.name,
     form_type: str = "",
 ) -> Callable[[Powers, Given], Shown]:
     """Return a function that shows the first form: a choice of the nodes that fit, and further fields.
@@ -342,13 +411,12 @@ def _choice(
     named: list[Node], powers: Powers, more: tuple[Field, ...], var: str
 ) -> tuple[Field, ...]:
     options = tuple((node.name, _shown(node)) for node in named)
-    first = (named[0].name,) if named else ()
-    pick = Field(var, "list-single", "Node", first, options, required=not powers.more)
+    pick = _pick(var, "Node", options, required=not powers.more)
     if not powers.more:
-        return (pick, *more)
+        return (*pick, *more)
     hint = f"Only the first {len(powers.nodes)} of your nodes are listed."
-    other = Field(OTHER_NODE, "text-single", "Or the name of another node", hint=hint)
-    return (*((pick, other) if named else (other,)), *more)
+    other = Field(OTHER + NODE.name, "text-single", "Or the name of another node", hint=hint)
+    return (*pick, other, *more)
 
 
 def _shown(node: Node) -> str:
@@ -356,16 +424,11 @@ def _shown(node: Node) -> str:
     return f"{node.name} ({title})" if title and title != node.name else node.name
 
 
-def node_of(given: Given, var: str = NODE) -> NodeName:
+def node_of(given: Given, var: str = NODE.name) -> NodeName:
     """Return the chosen node."""
-    return NodeName(given.one(OTHER_NODE) or given.one(var))
+    return NodeName(given.one(OTHER + NODE.name) or given.one(var))
 
 
 def unfit(text: str) -> StanzaError:
     """Return the error for an invalid field."""
     return StanzaError("modify", "bad-request", "bad-payload", text=text, namespace=ns.COMMANDS)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return the names with commas between them."""
-    return ", ".join(names)

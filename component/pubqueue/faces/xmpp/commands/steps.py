@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.model.entities import account_of
-from pubqueue.operations.model import Given
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, Principal
     from pubqueue.model.replies import Power
-    from pubqueue.operations.model import Operation
+    from pubqueue.operations.model import Given, Operation
 
 
 # Sessions of commands, kept in memory: a few for each account, for a limited time.
@@ -50,10 +49,6 @@ class CommandSession:
     used: float = 0.0
     busy: bool = False
     """Whether a step is in progress."""
-
-    def together(self) -> Given:
-        """Return the values of all forms so far."""
-        return Given({var: values for given in self.given for var, values in given.items()})
 
     @property
     def form(self) -> Form | None:

@@ -1,1 +1,0 @@
-"""The forms of each group of ad-hoc commands."""
