@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pubqueue_xeps.client.connection import Connect
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.errors import (
         ConfigurationError,
         DeliveryUnknown,
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pubqueue_xeps.publisher.blocking import BlockingPublisher
     from pubqueue_xeps.publisher.publisher import Publisher
     from pubqueue_xeps.publisher.replies import Reply
-    from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.published import NewItem, Published, Retracted
+    from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
     from pubqueue_xeps.worker.blocking_item import BlockingItem
     from pubqueue_xeps.worker.handling.handlers import Handlers
     from pubqueue_xeps.worker.handling.middleware import ErrorReporting, Timing
@@ -94,13 +94,13 @@ __version__ = version("pubqueue")
 
 _HOME: Final[dict[str, tuple[str, ...]]] = {
     "client.connection": ("Connect",),
-    "client.timings": ("Timings",),
+    "client.pace": ("Timings",),
     "handlers": ("Handlers",),
     "middleware": ("ErrorReporting", "Timing"),
     "publisher.blocking": ("BlockingPublisher",),
     "publisher.publisher": ("Publisher",),
     "publisher.replies": ("Reply",),
-    "wire.outcome": ("Failed", "Outcome", "Reject", "Release"),
+    "wire.refusals": ("Failed", "Outcome", "Reject", "Release"),
     "wire.payloads.decoding": ("DecodeError",),
     "wire.published": ("NewItem", "Published", "Retracted"),
     "worker.blocking_item": ("BlockingItem",),

@@ -29,7 +29,7 @@ from pubqueue_demo.report import (
     Unlocked,
     emit,
 )
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
 from pubqueue_xeps.worker.worker import Worker
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from proof.faults_run.notes import Pen
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
 from pubqueue_xeps.worker.worker import Worker
 

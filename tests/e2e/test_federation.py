@@ -11,7 +11,7 @@ from harness.patience import TIMEOUT, until
 from harness.servers.federation import federation
 from harness.servers.live import component
 
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.worker.worker import Worker

@@ -8,7 +8,7 @@ from harness.patience import TIMEOUT, until
 from harness.servers.federation import federation
 from harness.servers.qos_service import QosService
 
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import NotConfirmed
 from pubqueue_xeps.publisher.publisher import Publisher

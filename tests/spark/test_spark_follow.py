@@ -9,7 +9,7 @@ from harness.clients.past_events import Past, logged
 from harness.processes.program import Program, write_config
 from pyspark.errors import StreamingQueryException
 
-from pubqueue_xeps.wire.outcome import Reject
+from pubqueue_xeps.wire.refusals import Reject
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -11,7 +11,7 @@ from harness.processes.program import Program, write_config
 from pyspark.errors import PySparkException
 
 from pubqueue_spark.read.tables import SCHEMAS
-from pubqueue_xeps.wire.outcome import Reject
+from pubqueue_xeps.wire.refusals import Reject
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

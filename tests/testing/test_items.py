@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from pubqueue.testing import Call, make_item
-from pubqueue_xeps.wire.outcome import Outcome, Reject, Release
+from pubqueue_xeps.wire.refusals import Outcome, Reject, Release
 
 
 async def test_an_item_is_retracted_where_a_worker_would_retract_it():

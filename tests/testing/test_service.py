@@ -15,8 +15,8 @@ from harness.patience import TIMEOUT, turns
 from pubqueue.testing import Service
 from pubqueue_xeps.client import in_process, login, logout, make_client
 from pubqueue_xeps.errors import LoginRefused, NoSuchNode, Refused, ServerUnreachable
-from pubqueue_xeps.wire.outcome import Reject, Release
 from pubqueue_xeps.wire.published import Retracted
+from pubqueue_xeps.wire.refusals import Reject, Release
 from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.worker import Worker
 

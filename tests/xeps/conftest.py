@@ -4,7 +4,7 @@ from harness.patience import TIMEOUT
 from harness.servers.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.worker.worker import Worker
 
 

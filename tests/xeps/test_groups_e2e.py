@@ -11,7 +11,7 @@ from harness.servers.behind import SERVICE, behind_both, logged_in, worker_at
 from harness.servers.live import component
 
 from pubqueue_xeps.batch import Batch
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

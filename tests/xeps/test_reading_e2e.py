@@ -7,7 +7,7 @@ from harness.servers.behind import SERVICE, behind_both, logged_in, serving, wor
 
 from pubqueue_xeps.errors import NoSuchNode, Refused
 from pubqueue_xeps.reading import Reader
-from pubqueue_xeps.wire.outcome import Reject
+from pubqueue_xeps.wire.refusals import Reject
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

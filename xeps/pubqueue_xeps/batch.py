@@ -11,7 +11,7 @@ from slixmpp.exceptions import IqError
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.requests import disco, publishing, transactions
+from pubqueue_xeps.wire.requests import pages, publishing, transactions
 from pubqueue_xeps.wire.requests.publication import publication
 from pubqueue_xeps.wire.requests.transactions import FEATURE, Committed, Mark, OnTaken, Part
 
@@ -75,7 +75,7 @@ class Batch:
 
         Raises ServiceUnavailable or Refused.
         """
-        if FEATURE not in disco.features(await self._ask(disco.request(self._service))):
+        if FEATURE not in pages.features(await self._ask(pages.request(self._service))):
             raise Refused(f"{self._service} does not know transactions.")
         return self
 

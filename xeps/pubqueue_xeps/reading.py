@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pubqueue_xeps.client.ask import ask_about
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.wire.requests import pages
-from pubqueue_xeps.wire.requests.paging import Walk
+from pubqueue_xeps.wire.requests.pages import Walk
 from pubqueue_xeps.wire.times import span
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.wire.outcome import outcome_of
+from pubqueue_xeps.wire.refusals import outcome_of
 from pubqueue_xeps.worker.handling.middleware import facts_of
 
 try:

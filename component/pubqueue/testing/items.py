@@ -26,7 +26,7 @@ from pubqueue_xeps.xep_0254.event import Delivered, Lock
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue_xeps.wire.outcome import Outcome
+    from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.times import Span, When
     from pubqueue_xeps.worker.settlement import Verb
 

@@ -30,7 +30,7 @@ from pubqueue_xeps.client import in_process
 from pubqueue_xeps.errors import NoSuchNode
 from pubqueue_xeps.wire.payloads.encoding import written
 from pubqueue_xeps.wire.published import NewItem, Retracted, wrapped
-from pubqueue_xeps.wire.requests import publishing, retracting
+from pubqueue_xeps.wire.requests import publishing, settling
 from pubqueue_xeps.wire.times import span
 from pubqueue_xeps.worker.worker import Worker
 
@@ -196,12 +196,12 @@ class Service:
             LookupError: there is no such item in the node, or no such node.
 
         """
-        question = retracting.request(node, id)
+        question = settling.request(node, id)
         try:
             answer = self._call(lambda engine: engine.ask(node, question.inner.encode()))
         except NoSuchNode:
             raise LookupError(f"there is no item {id!r} in {node!r}") from None
-        return Retracted(node, id, there=True, locked=retracting.locked(answer))
+        return Retracted(node, id, there=True, locked=settling.locked(answer))
 
     def advance(self, seconds: Span) -> None:
         """Let this many seconds, or a timedelta, pass at once: delays, backoff, locks and lifetimes that end by then have ended.

@@ -12,7 +12,7 @@ from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_xeps.wire import ns
 from pubqueue_xeps.wire.refusals import Refusal
-from pubqueue_xeps.wire.requests import disco
+from pubqueue_xeps.wire.requests import pages
 from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes
 
@@ -34,9 +34,9 @@ def check(settings: Settings) -> frozenset[str]:
     """
     options = {"node": settings.node, "deadLetterNode": settings.dead_letter_node}
     nodes = {option: node for option, node in options.items() if node is not None}
-    questions = [disco.request(settings.service)]
+    questions = [pages.request(settings.service)]
     for node in nodes.values():
-        questions += [disco.request(settings.service, node), _affiliation(settings, node)]
+        questions += [pages.request(settings.service, node), _affiliation(settings, node)]
     service, *answers = ask(settings, *questions)
     found = _check_service(service, settings)
     for number, (option, node) in enumerate(nodes.items()):
@@ -48,7 +48,7 @@ def check(settings: Settings) -> frozenset[str]:
 
 def features(settings: Connection) -> frozenset[str]:
     """Return the features of the service; raise as `check` does."""
-    (service,) = ask(settings, disco.request(settings.service))
+    (service,) = ask(settings, pages.request(settings.service))
     return _check_service(service, settings)
 
 
@@ -67,7 +67,7 @@ def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
         raise ServiceError(
             f"option service: {settings.service} does not answer as a service should: {explanation(answer)}."
         )
-    found = disco.features(answer)
+    found = pages.features(answer)
     if ns.QUEUEING not in found:  # XEP-0254 3: a service with queues announces them
         raise OptionError(
             f"option service: {settings.service} has no work queues (feature {ns.QUEUEING});"
@@ -81,7 +81,7 @@ def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> N
         raise OptionError(
             f"option {option}: {settings.service} answers for {node!r}: {explanation(answer)}."
         )
-    if option == "node" and ns.QUEUEING not in disco.features(answer):
+    if option == "node" and ns.QUEUEING not in pages.features(answer):
         raise OptionError(
             f"option node: {node!r} is not a work queue; its owner turns one on with"
             " x-queueing#enabled in the node configuration."

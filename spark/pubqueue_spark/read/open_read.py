@@ -12,7 +12,7 @@ from pubqueue_spark.errors import OptionError, SchemaError
 from pubqueue_spark.read import options, tables
 from pubqueue_spark.read.reader import PubqueueReader, PubqueueStreamReader
 from pubqueue_xeps.wire.refusals import Refusal
-from pubqueue_xeps.wire.requests import disco, transactions
+from pubqueue_xeps.wire.requests import pages, transactions
 from pubqueue_xeps.wire.requests.pages import EVENTS, READS
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def _warn_of_no_log(settings: ReadSettings) -> None:
     nodes = [name for name in settings.nodes if not options.patterned(name)]
     if not nodes:
         return
-    answers = ask(settings, *(disco.request(settings.service, name) for name in nodes))
+    answers = ask(settings, *(pages.request(settings.service, name) for name in nodes))
     for name, answer in zip(nodes, answers, strict=True):
-        if not isinstance(answer, Refusal) and EVENTS not in disco.features(answer):
+        if not isinstance(answer, Refusal) and EVENTS not in pages.features(answer):
             log.warning(
                 "node %r at %s keeps no log, so table=events has nothing new of it; its owner turns one"
                 " on with x-queueing#event_log in the node configuration.",

@@ -18,7 +18,7 @@ from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.read import tables
 from pubqueue_spark.read.options import patterned
 from pubqueue_spark.read.ranges import cut
-from pubqueue_xeps.wire.requests.paging import Walk
+from pubqueue_xeps.wire.requests.pages import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.patience import turns
 
-from pubqueue_xeps.client.bytes_in_flight import BytesInFlight
+from pubqueue_xeps.client.pace import BytesInFlight
 
 
 class Crowd:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pubqueue_xeps.client.pending_iqs import Denied, Unanswered
+from pubqueue_xeps.client.ask import Denied, Unanswered
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.publications import Publications
-from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import NotConfirmed, ServiceUnavailable
 from pubqueue_xeps.wire.published import NewItem
 from pubqueue_xeps.wire.refusals import Refusal

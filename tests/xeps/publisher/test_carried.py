@@ -8,7 +8,7 @@ from harness.patience import until
 from harness.servers.qos_service import QosService, silent_at_first
 from harness.servers.queue_service import refuse
 
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import (
     ConfigurationError,
     DeliveryUnknown,

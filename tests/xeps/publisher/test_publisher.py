@@ -12,7 +12,7 @@ from harness.batches.inside import connection_keeper, cut, has_noticed_the_cut
 from harness.servers.queue_service import QueueService, in_turn, refuse, result
 
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import (
     LoginRefused,
     NoReplyWanted,

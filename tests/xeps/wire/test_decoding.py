@@ -11,8 +11,8 @@ from xml.etree.ElementTree import fromstring
 import msgspec
 import pytest
 
-from pubqueue_xeps.wire.outcome import Outcome, outcome_of
 from pubqueue_xeps.wire.payloads.decoding import DecodeError, decode
+from pubqueue_xeps.wire.refusals import Outcome, outcome_of
 
 
 class Colour(enum.Enum):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.servers.queue_service import refuse
 
-from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release, outcome_of
+from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release, outcome_of
 
 OURS = "{urn:x-pubqueue:0}"
 

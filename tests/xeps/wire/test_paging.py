@@ -1,5 +1,4 @@
-from pubqueue_xeps.wire.requests.pages import EventPage, NodePage, ReadNode
-from pubqueue_xeps.wire.requests.paging import Walk
+from pubqueue_xeps.wire.requests.pages import EventPage, NodePage, ReadNode, Walk
 
 
 def node(name):

@@ -17,10 +17,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from pubqueue_xeps import tracing
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.reading import Reader
-from pubqueue_xeps.wire.outcome import Release
+from pubqueue_xeps.wire.refusals import Release
 from pubqueue_xeps.worker.blocking_item import BlockingItem
 from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.xep_0254 import queueing

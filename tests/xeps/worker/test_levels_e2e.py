@@ -11,7 +11,7 @@ import pytest
 from harness.patience import TIMEOUT, until
 from harness.servers.behind import SERVICE, behind_both, publishing, serving, worker_at
 
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.xep_0254 import queueing
 

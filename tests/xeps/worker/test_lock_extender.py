@@ -11,12 +11,12 @@ from harness.patience import turns
 from harness.servers.queue_service import TIME, answer, refuse, stamp
 
 from pubqueue.testing import make_item
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
-from pubqueue_xeps.wire.clock import ServiceClock, read_time
+from pubqueue_xeps.wire.times import ServiceClock, read_time
+from pubqueue_xeps.worker.held_items import WaitingItems
 from pubqueue_xeps.worker.item import Item
 from pubqueue_xeps.worker.lock_extender import LockExtender
-from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 

@@ -10,10 +10,10 @@ from harness.patience import TIMEOUT, turns
 
 from pubqueue import Handlers, Timings, Worker
 from pubqueue.testing import Service
-from pubqueue_xeps.worker import stalls
-from pubqueue_xeps.worker.stalls import LoopWatch, watched
+from pubqueue_xeps.worker import status
+from pubqueue_xeps.worker.status import LoopWatch, watched
 
-WATCHES = stalls.WATCHES
+WATCHES = status.WATCHES
 
 
 class Freeing(logging.Handler):

@@ -14,10 +14,10 @@ from harness.processes.warm import WarmProgram
 from harness.servers.behind import SERVICE, behind_both, client_of, publishing, serving, worker_at
 from harness.servers.live import listener
 
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
-from pubqueue_xeps.wire.outcome import Reject, Release
+from pubqueue_xeps.wire.refusals import Reject, Release
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

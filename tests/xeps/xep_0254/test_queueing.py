@@ -10,7 +10,7 @@ from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import ItemDead, NoSuchNode, Refused, ServiceUnavailable
-from pubqueue_xeps.wire.outcome import Outcome
+from pubqueue_xeps.wire.refusals import Outcome
 from pubqueue_xeps.xep_0254 import QueueSubscription, queueing
 from pubqueue_xeps.xep_0254.event import Delivered, Retracted, Unlocked
 

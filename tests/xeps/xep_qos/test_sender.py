@@ -7,7 +7,7 @@ import pytest
 from harness.patience import turns, until
 from harness.stanzas.qos_script import ScriptedStream, read
 
-from pubqueue_xeps.client.pending_iqs import Denied
+from pubqueue_xeps.client.ask import Denied
 from pubqueue_xeps.errors import DeliveryUnknown, NotConfirmed, PendingFailed
 from pubqueue_xeps.wire.requests import qos as words
 from pubqueue_xeps.xep_qos import Level, Retry, Sent, pending_file

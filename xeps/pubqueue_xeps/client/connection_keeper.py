@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.client.ask import Denied, PendingIqs, Unanswered
 from pubqueue_xeps.client.pace import Pace
-from pubqueue_xeps.client.pending_iqs import Denied, PendingIqs, Unanswered
 from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
 from pubqueue_xeps.log import log
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.client.connection import Connection
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
 
 PING_SERVER: Final = IqRequest("get", "whether the server is there", f"<ping xmlns='{PING}'/>")
 

@@ -11,21 +11,21 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue_xeps.client.bytes_in_flight import BytesInFlight
-from pubqueue_xeps.client.pending_iqs import Denied, Unanswered
+from pubqueue_xeps.client.ask import Denied, Unanswered
+from pubqueue_xeps.client.pace import BytesInFlight
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id, wrapped
 from pubqueue_xeps.wire.refusals import Refusal
-from pubqueue_xeps.wire.requests import disco, publishing, retracting
+from pubqueue_xeps.wire.requests import pages, publishing, settling
 from pubqueue_xeps.wire.requests.publication import publication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.wire.requests.iq import IqRequest
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 - 1024
@@ -98,11 +98,11 @@ class Publications:
 
         Raises NoSuchNode, Refused, ServiceUnavailable or NotConfirmed.
         """
-        question = retracting.request(node, item)
+        question = settling.request(node, item)
         try:
             answer, first = await self._answered(question, node, timeout)
             if not isinstance(answer, Refusal):
-                return Retracted(node, item, there=True, locked=retracting.locked(answer))
+                return Retracted(node, item, there=True, locked=settling.locked(answer))
             if answer.condition != "item-not-found":
                 raise refusals.failure(answer, self._service, node)
             await self._find(node, timeout)
@@ -116,7 +116,7 @@ class Publications:
 
     async def _find(self, node: str, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
         """Raise NoSuchNode if the node does not exist: a retract gets the same refusal for a missing node and a missing item."""
-        answer, _ = await self._answered(disco.request(self._service, node), node, timeout)
+        answer, _ = await self._answered(pages.request(self._service, node), node, timeout)
         if isinstance(answer, Refusal) and answer.condition == "item-not-found":
             raise refusals.failure(answer, self._service, node)
 

@@ -10,8 +10,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from pubqueue_xeps.client.ask import wait_for
 from pubqueue_xeps.client.forks import Process
-from pubqueue_xeps.client.from_threads import wait_for
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.publisher.publisher import IN_FLIGHT, TIMEOUT, Publisher
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue_xeps.client.connection import Connect
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import Span, When

@@ -6,8 +6,8 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import fromstring
 
-from pubqueue_xeps.client.bytes_in_flight import BytesInFlight
-from pubqueue_xeps.client.pending_iqs import Denied
+from pubqueue_xeps.client.ask import Denied
+from pubqueue_xeps.client.pace import BytesInFlight
 from pubqueue_xeps.client.publications import MAX_PAUSE, request
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, Refused
 from pubqueue_xeps.log import log
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.client.xmpp_client import Client
     from pubqueue_xeps.wire.published import NewItem
     from pubqueue_xeps.xep_qos import Level, Pending, Sent

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Self, Unpack
 from pubqueue_xeps.client.connection import Connect, Connection, connect
 from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
 from pubqueue_xeps.client.forks import Process
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, Publications, new_item
-from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, ServerUnreachable
 from pubqueue_xeps.publisher.carried import CarriedPublications
 from pubqueue_xeps.publisher.replies import Replies, Reply

@@ -20,7 +20,7 @@ from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, R
 from pubqueue_xeps.wire.ns import CLIENT, DATA, PUBSUB
 from pubqueue_xeps.wire.payloads.payload import Content
 from pubqueue_xeps.wire.published import new_id, wrapped
-from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, correlation
+from pubqueue_xeps.wire.refusals import CORRELATION, PLACE, REPLY_TO, correlation
 from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.xml_escape import attributes, quote
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.client.publications import Publications
-    from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.wire.published import NewItem
 
 MESSAGE: Final = f"{{{CLIENT}}}message"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from pubqueue_xeps.errors import (
-    NoSuchNode,
-    NotAQueue,
-    PubqueueError,
-    Refused,
-    ServiceUnavailable,
-)
+from pubqueue_xeps.errors import NoSuchNode, NotAQueue, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.wire.ns import STANZAS
+from pubqueue_xeps.wire.times import until
+from pubqueue_xeps.wire.xml_escape import ILLEGAL
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
+
+    from pubqueue_xeps.wire.times import When
+
 
 # a server's answer for a disconnected component, or that of an overloaded service
 TRANSIENT: Final = frozenset(
@@ -90,3 +91,125 @@ def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
     if refusal.condition == "feature-not-implemented" or refusal.detail == "invalid-options":
         return NotAQueue(f"{node!r} at {service} is not a work queue: {why}.", **facts)
     return Refused(f"{service} refused the request about {node!r}: {why}.", **facts)
+
+
+# The outcomes of an unlock, and the exceptions by which a handler chooses one.
+#
+# An unlock may carry an outcome to a service that supports `urn:x-pubqueue:0`; any other service gets
+# a plain unlock (XEP-0254 section 2.4), which is the same as a release.
+
+MAX_REASON: Final = 1023
+
+# ruff: noqa: N818 - the names say what will happen to the item
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Outcome:
+    """How the attempt ended, in an unlock.
+
+    release: the item is delivered again, and no failure is counted. failed: a failure is counted; an item that has
+    failed too often is dead. reject: the item is dead at once. `delay` is the minimum time that a released or failed
+    item waits: seconds, a timedelta or an aware datetime, and seconds when read. `reason` is stored with a dead item,
+    where the owners of the queue read it: do not put payload into it. The first 1023 characters of a reason are sent,
+    with U+FFFD in place of characters that XML forbids.
+    """
+
+    type: Literal["release", "failed", "reject"] = "release"
+    delay: float | None = None
+    reason: str | None = None
+
+    def __init__(
+        self,
+        type: Literal["release", "failed", "reject"] = "release",  # noqa: A002 - the attribute's
+        delay: When | None = None,
+        reason: str | None = None,
+    ) -> None:
+        put = object.__setattr__  # it is frozen
+        put(self, "type", type)
+        put(self, "delay", None if delay is None else until("delay", delay))
+        put(self, "reason", reason)
+
+    def attributes(self) -> dict[str, str]:
+        """Return the outcome as the attributes of an `outcome` element."""
+        written: dict[str, str] = {"type": self.type}
+        if self.delay is not None:
+            written["delay"] = f"{math.ceil(self.delay * 1000) / 1000:.3f}"
+        if self.reason is not None:
+            written["reason"] = ILLEGAL.sub("\ufffd", self.reason)[:MAX_REASON]
+        return written
+
+
+class Verdict(Exception):
+    """An exception by which a handler decides what happens to its item."""
+
+    def __init__(self, sentence: str, outcome: Outcome) -> None:
+        super().__init__(sentence)
+        self.outcome = outcome
+
+
+class Release(Verdict):
+    """Raised by a handler to release the item: it is requeued, and this is not counted as a failure.
+
+    The item is delivered again after `delay` (seconds, a timedelta, or an aware datetime), or when the service
+    decides. `reason`, if given, goes to the node's event log, which owners read; do not put payload into it.
+    """
+
+    def __init__(self, delay: When | None = None, reason: str | None = None) -> None:
+        super().__init__("The item is released.", Outcome("release", delay, reason))
+
+
+class Failed(Verdict):
+    """Raised by a handler to count a failure with a reason of its own; any other exception counts with its class name.
+
+    The item is delivered again after `delay` at least (as for Release), or is dead if it has failed too often.
+    `reason` is stored with a dead item and read by the owners of the queue; do not put payload into it.
+    """
+
+    def __init__(self, reason: str, delay: When | None = None) -> None:
+        super().__init__(reason, Outcome("failed", delay, reason))
+
+
+class Reject(Verdict):
+    """Raised by a handler to make the item dead at once: no worker tries it again.
+
+    `reason` is stored with the item and read by the owners of the queue; do not put payload into it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, Outcome("reject", reason=reason))
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """Return the outcome that an exception stands for.
+
+    Release, Failed and Reject carry their outcome. Any other exception is a failure with the name of its class as the
+    reason, never with its text, which may contain the payload. An exception that ends the program or the task, such
+    as a cancellation, is a release.
+    """
+    if isinstance(error, Verdict):
+        return error.outcome
+    if isinstance(error, Exception):
+        return Outcome("failed", reason=type(error).__name__)
+    return Outcome("release")
+
+
+# The headers that define the node and the id of a reply.
+
+REPLY_TO: Final = "reply-to"
+CORRELATION: Final = "correlation-id"
+PLACE: Final = "replies/"
+"""The prefix of nodes for replies; a worker replies to no other node, whatever the asker requests."""
+
+MAX_ID_BYTES: Final = 1023
+"""The maximum length of an id in bytes (XEP-0060 12.9 and RFC 7622 3.4)."""
+
+
+def correlation(node: str, name: str) -> str:
+    """Return the id of the reply to an item."""
+    return bounded(f"{node}/{name}")
+
+
+def bounded(name: str) -> str:
+    """Return an id of allowed length, always the same for a name."""
+    encoded = name.encode()
+    return name if len(encoded) <= MAX_ID_BYTES else hashlib.sha256(encoded).hexdigest()

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pubqueue_xeps.client.from_threads import wait_for
+from pubqueue_xeps.client.ask import wait_for
 from pubqueue_xeps.wire.payloads.payload import Content, header_of
 from pubqueue_xeps.worker.handling.handler import is_async, name_of
 from pubqueue_xeps.worker.handling.handlers import Handlers

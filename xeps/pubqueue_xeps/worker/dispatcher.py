@@ -14,13 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.outcome import Reject, Verdict
+from pubqueue_xeps.wire.refusals import Reject, Verdict
 from pubqueue_xeps.worker.blocking_item import BlockingItem
 from pubqueue_xeps.worker.handling.limits import TimeLimit, tries
 from pubqueue_xeps.worker.handling.middleware import handler_name, wrapped
-from pubqueue_xeps.worker.stalls import at_work
-from pubqueue_xeps.worker.threads import in_thread
-from pubqueue_xeps.worker.tracebacks import trimmed
+from pubqueue_xeps.worker.status import at_work
+from pubqueue_xeps.worker.threads import in_thread, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

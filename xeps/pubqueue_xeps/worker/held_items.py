@@ -24,7 +24,6 @@ from pubqueue_xeps.wire.ns import CLIENT
 from pubqueue_xeps.worker.item import Item, State
 from pubqueue_xeps.worker.lock_extender import LockExtender, TouchRequests
 from pubqueue_xeps.worker.settlement import Answer, Settlements, Verb
-from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.xep_0254.event import (
     Deleted,
     Delivered,
@@ -36,11 +35,11 @@ from pubqueue_xeps.xep_0254.event import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.wire.outcome import Outcome
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.wire.published import NewItem, Published
+    from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.worker.queue_session import QueueSession
     from pubqueue_xeps.xep_0254.event import Place
 
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 
     Wanted = Callable[[Iterable[Item]], Item | None]
     """Picks one of the items that wait, or none of them for now."""
+
 
 MAX_SETTLED: Final = 1000
 """Settled locks that are remembered, because their delivery may come a second time, and late."""
@@ -395,3 +395,70 @@ def _same(held: Item, event: Delivered) -> bool:
 
 def _text(payload: Element | None) -> str:
     return "" if payload is None else canonicalize(tostring(payload))
+
+
+# Items that are not begun, in order for each node, and from the nodes in turn.
+
+
+class WaitingItems(asyncio.Queue["Item | None"]):
+    """A queue from which items can also be removed; None, its end marker, stays last.
+
+    The node that an item was taken from goes last, so that a long queue does not delay a short one.
+    """
+
+    def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's
+        self._queue: dict[Item | None, None] = {}
+        self._of_node: dict[str, dict[Item, None]] = {}
+        """The waiting items by node, the next node first."""
+        self._news = asyncio.Event()
+
+    def _put(self, item: Item | None) -> None:
+        self._queue[item] = None
+        if item is not None:
+            self._of_node.setdefault(item.node, {})[item] = None
+        self._news.set()
+
+    def _get(self) -> Item | None:
+        item = next(self._in_turn(), None)
+        if item is None:
+            self._queue.pop(None)
+        else:
+            self._take(item)
+        return item
+
+    def leave(self, item: Item) -> None:
+        """Remove an item, if it is here."""
+        if item in self._queue:
+            del self._queue[item]
+            of_node = self._of_node[item.node]
+            del of_node[item]
+            if not of_node:
+                del self._of_node[item.node]
+
+    async def pick(self, wanted: Callable[[Iterable[Item]], Item | None]) -> Item | None:
+        """Take the waiting item that `wanted` returns; None at the end, when none is left.
+
+        `wanted` is called again when an item is added, and by `look_again`. Only one task may wait here.
+        """
+        while True:
+            self._news.clear()
+            item = wanted(self._in_turn())
+            if item is not None:
+                self._take(item)
+                return item
+            if next(iter(self._queue), self) is None:
+                return None
+            await self._news.wait()
+
+    def look_again(self) -> None:
+        """Make `pick` call `wanted` again."""
+        self._news.set()
+
+    def _in_turn(self) -> Iterator[Item]:
+        return (item for of_node in self._of_node.values() for item in of_node)
+
+    def _take(self, item: Item) -> None:
+        self.leave(item)
+        rest = self._of_node.pop(item.node, None)
+        if rest is not None:
+            self._of_node[item.node] = rest

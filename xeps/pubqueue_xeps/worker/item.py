@@ -14,10 +14,17 @@ from pubqueue_xeps.errors import (
     Refused,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.outcome import Outcome, Verdict, outcome_of
 from pubqueue_xeps.wire.payloads.payload import Content, header_of
 from pubqueue_xeps.wire.published import NewItem, Published, carrying
-from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, bounded
+from pubqueue_xeps.wire.refusals import (
+    CORRELATION,
+    PLACE,
+    REPLY_TO,
+    Outcome,
+    Verdict,
+    bounded,
+    outcome_of,
+)
 from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.times import span, until
 

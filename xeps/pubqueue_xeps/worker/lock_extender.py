@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue_xeps.errors import Refused
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.clock import ServiceClock
 from pubqueue_xeps.wire.refusals import read
 from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline
+from pubqueue_xeps.wire.times import ServiceClock
 from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.worker.settlement import Answer, answer_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.worker.item import Item
     from pubqueue_xeps.worker.queue_session import QueueSession
     from pubqueue_xeps.xep_0254.event import Place

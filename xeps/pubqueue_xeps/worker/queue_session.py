@@ -17,8 +17,8 @@ from xml.etree.ElementTree import Element
 
 from slixmpp.exceptions import IqError, IqTimeout
 
+from pubqueue_xeps.client.ask import PendingIqs
 from pubqueue_xeps.client.pace import Pace
-from pubqueue_xeps.client.pending_iqs import PendingIqs
 from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import (
     LoginFailed,
@@ -29,9 +29,9 @@ from pubqueue_xeps.errors import (
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.clock import read_time
 from pubqueue_xeps.wire.ns import PING, PUBQUEUE, QOS, TIME
 from pubqueue_xeps.wire.requests import subscribing
+from pubqueue_xeps.wire.times import read_time
 from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 from pubqueue_xeps.xep_qos import XEP_QOS, Limits, qos
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.client.timings import Timings
+    from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.wire.requests.iq import IqRequest
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
     from pubqueue_xeps.xep_qos import Level

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.client.timings import Timings
-    from pubqueue_xeps.wire.outcome import Outcome
-    from pubqueue_xeps.wire.refusals import Refusal
+    from pubqueue_xeps.client.pace import Timings
+    from pubqueue_xeps.wire.refusals import Outcome, Refusal
     from pubqueue_xeps.worker.queue_session import QueueSession
     from pubqueue_xeps.xep_0254.event import Place
 

@@ -44,7 +44,7 @@ from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from pubqueue_xeps.client.connection import Connect, connect
-from pubqueue_xeps.client.timings import Timings
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.times import Span, span
@@ -55,10 +55,8 @@ from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.handling.limits import whole
 from pubqueue_xeps.worker.held_items import HeldItems
 from pubqueue_xeps.worker.queue_session import QueueSession
-from pubqueue_xeps.worker.shutdown import stopping_on
-from pubqueue_xeps.worker.stalls import at_work, watched
-from pubqueue_xeps.worker.status import STANDARD_ERROR, report_minutes, wanted
-from pubqueue_xeps.worker.tracebacks import trimmed
+from pubqueue_xeps.worker.status import STANDARD_ERROR, at_work, report_minutes, wanted, watched
+from pubqueue_xeps.worker.threads import stopping_on, trimmed
 from pubqueue_xeps.xep_qos.levels import level_of
 
 if TYPE_CHECKING:

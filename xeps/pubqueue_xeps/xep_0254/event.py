@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.clock import read_time
 from pubqueue_xeps.wire.ns import PUBQUEUE, QUEUEING, QUEUEING_SHORT, SHIM
+from pubqueue_xeps.wire.times import read_time
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -19,7 +19,7 @@ from pubqueue_xeps.client.ask import ask, ask_about
 from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import EVENT, PUBQUEUE
-from pubqueue_xeps.wire.requests import disco, publishing, subscribing
+from pubqueue_xeps.wire.requests import pages, publishing, subscribing
 from pubqueue_xeps.wire.requests.iq import IqRequest
 from pubqueue_xeps.wire.requests.publication import publication
 from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline, fault
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from slixmpp.xmlstream import StanzaBase
 
-    from pubqueue_xeps.wire.outcome import Outcome
+    from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.times import When
 
 EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
@@ -138,7 +138,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         Raises ServiceUnavailable if there is no answer.
         """
         try:
-            found = disco.features(await ask(self.xmpp, service, disco.request(service)))
+            found = pages.features(await ask(self.xmpp, service, pages.request(service)))
         except IqError:
             return self._features.setdefault(service, frozenset())
         self._features[service] = found

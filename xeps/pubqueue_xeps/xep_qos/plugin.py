@@ -17,7 +17,7 @@ from slixmpp.plugins import BasePlugin
 from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher.base import MatcherBase
 
-from pubqueue_xeps.client.pending_iqs import Denied
+from pubqueue_xeps.client.ask import Denied
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import QOS

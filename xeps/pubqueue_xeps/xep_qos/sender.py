@@ -11,7 +11,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue_xeps.client.pending_iqs import Denied
+from pubqueue_xeps.client.ask import Denied
 from pubqueue_xeps.errors import (
     DeliveryUnknown,
     NotConfirmed,
@@ -23,7 +23,7 @@ from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import CLIENT, COMPONENT, QOS
 from pubqueue_xeps.wire.refusals import Refusal
-from pubqueue_xeps.wire.requests import disco, qos
+from pubqueue_xeps.wire.requests import pages, qos
 from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.xep_qos.levels import Level, Sent, Step
 from pubqueue_xeps.xep_qos.pending_file import Outgoing, PendingFile
@@ -316,10 +316,10 @@ class Sender:
 
     async def _ask_peer(self, peer: str) -> bool:
         try:
-            answer = await self._answered(peer, secrets.token_hex(8), disco.request(peer))
+            answer = await self._answered(peer, secrets.token_hex(8), pages.request(peer))
         except Denied:
             return False
-        return QOS in disco.features(answer)
+        return QOS in pages.features(answer)
 
     async def _answered(
         self,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue_xeps.worker.handling.handler_match import (
+from pubqueue_xeps.worker.handling.handler import (
     ANY,
     HOLDS,
     Criterion,

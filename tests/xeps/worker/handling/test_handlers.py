@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from harness.servers.queue_service import stamp
 
-from pubqueue_xeps.wire.outcome import Failed, Reject, Release
-from pubqueue_xeps.worker.handling.handler_match import kind_of
+from pubqueue_xeps.wire.refusals import Failed, Reject, Release
+from pubqueue_xeps.worker.handling.handler import kind_of
 from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.handling.middleware import handler_name
 

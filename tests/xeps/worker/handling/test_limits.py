@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubqueue_xeps.limits import Limits, TimeLimit
-from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release
+from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
 
 BOUND = Limits(retries=2, backoff=10)
 

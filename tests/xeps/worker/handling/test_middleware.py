@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pubqueue_xeps.wire.outcome import Failed, Reject, Release
 from pubqueue_xeps.wire.payloads.decoding import DecodeError
+from pubqueue_xeps.wire.refusals import Failed, Reject, Release
 from pubqueue_xeps.worker.handling.middleware import (
     ErrorReporting,
     Facts,

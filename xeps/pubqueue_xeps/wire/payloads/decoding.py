@@ -26,9 +26,9 @@ import msgspec
 from msgspec import inspect
 
 from pubqueue_xeps.wire.ns import JSON, PUBQUEUE
-from pubqueue_xeps.wire.outcome import Reject
 from pubqueue_xeps.wire.payloads.content_type import is_json
 from pubqueue_xeps.wire.payloads.data_element import BOM, TAG, read
+from pubqueue_xeps.wire.refusals import Reject
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

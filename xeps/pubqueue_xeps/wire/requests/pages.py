@@ -6,16 +6,17 @@ All of this is in the namespace `urn:x-pubqueue:0`; `pubqueue_xeps.reading` send
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
-from pubqueue_xeps.wire.clock import read_time
-from pubqueue_xeps.wire.ns import PUBQUEUE, SHIM
+from pubqueue_xeps.wire.ns import DISCO_INFO, PUBQUEUE, SHIM
 from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.times import read_time
 from pubqueue_xeps.wire.xml_escape import attributes
 
 if TYPE_CHECKING:
     from datetime import datetime
     from xml.etree.ElementTree import Element
+
 
 EVENTS: Final = f"{PUBQUEUE}#events"
 READS: Final = f"{PUBQUEUE}#reads"
@@ -343,3 +344,57 @@ def _record(element: Element) -> Record:
         dead_lettered=_number(element, "dead-lettered"),
         seconds=None if seconds is None else float(seconds),
     )
+
+
+# Walks through the pages of a list, for any caller and any kind of request: ask for what follows `after`, and give the page to `take`.
+
+Place = TypeVar("Place")
+
+
+class Page(Protocol):
+    """A page of anything that is listed."""
+
+    @property
+    def through(self) -> object:
+        """The position up to which the page is complete."""
+
+    @property
+    def more(self) -> bool:
+        """Whether another page follows."""
+
+
+P = TypeVar("P", bound=Page)
+
+
+class Walk(Generic[Place]):
+    """The position of a reader that goes from page to page, while there is `more`.
+
+    `until` is a number: by default the newest one when the walk began. A walk by name goes to the end of the list at
+    that time.
+    """
+
+    def __init__(self, after: Place, until: int | None = None) -> None:
+        self.after = after
+        self.until = until
+        self.more = True
+
+    def take(self, page: P) -> P:
+        """Move past a page, and return it."""
+        if self.until is None and isinstance(page, EventPage | ItemPage):
+            self.until = page.newest
+        self.after, self.more = page.through, page.more  # type: ignore[assignment]  # the listing's
+        return page
+
+
+# The identity and features of a service or node (XEP-0030 section 3.1).
+
+
+def request(service: str, node: str | None = None) -> IqRequest:
+    """Ask the service what it is, or what a node is."""
+    words = f"what {service} is" if node is None else f"what node {node!r} is"
+    return IqRequest("get", words, f"<query xmlns='{DISCO_INFO}'{attributes(node=node)}/>")
+
+
+def features(answer: Element) -> frozenset[str]:
+    """Return the features in an answer."""
+    return frozenset(f.get("var", "") for f in answer.iter(f"{{{DISCO_INFO}}}feature"))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.outcome import Reject, Release
-from pubqueue_xeps.worker.handling.handler import NOTHING, Handler, make_handler
-from pubqueue_xeps.worker.handling.handler_match import (
+from pubqueue_xeps.wire.refusals import Reject, Release
+from pubqueue_xeps.worker.handling.handler import (
     ANY,
+    NOTHING,
     Criterion,
     CriterionKind,
+    Handler,
     choose,
     kind_of,
+    make_handler,
     work_of,
 )
 from pubqueue_xeps.worker.handling.limits import Backoff, Limits, whole

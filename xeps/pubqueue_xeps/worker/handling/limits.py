@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pubqueue_xeps.wire.outcome import Outcome, outcome_of
+from pubqueue_xeps.wire.refusals import Outcome, outcome_of
 from pubqueue_xeps.wire.times import MAX_DELAY, Span, span
 
 MAX_PAUSE: Final = 3600.0

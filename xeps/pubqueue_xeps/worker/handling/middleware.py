@@ -9,10 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.outcome import Verdict, outcome_of
 from pubqueue_xeps.wire.payloads.decoding import DecodeError
+from pubqueue_xeps.wire.refusals import Verdict, outcome_of
 from pubqueue_xeps.worker.handling.handler import is_async, name_of
-from pubqueue_xeps.worker.tracebacks import trimmed
+from pubqueue_xeps.worker.threads import trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
