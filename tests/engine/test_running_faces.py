@@ -6,8 +6,7 @@ import pytest
 from harness.patience import until
 from structlog.testing import capture_logs
 
-from pubqueue.engine.face import PlaceTakenError
-from pubqueue.engine.running_faces import RunningFaces
+from pubqueue.engine.face import PlaceTakenError, RunningFaces
 
 
 class Place:

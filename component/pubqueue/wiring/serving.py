@@ -17,11 +17,10 @@ from pubqueue.config.reloading import Parts, Reloader, terms_of, trim_of
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.face import PlaceTakenError
+from pubqueue.engine.face import PlaceTakenError, RunningFaces
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError
 from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
-from pubqueue.engine.running_faces import RunningFaces
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
