@@ -128,25 +128,28 @@ def _taking(parameter: Parameter, operation: Operation, *, needed: bool) -> Deco
         return click.argument(
             parameter.name, type=_type(parameter), nargs=count, required=needs, metavar=metavar
         )
-    is_flag = parameter.kind is ParameterKind.FLAG
-    # a list displays what it begins with; a change leaves to the service what is not given
-    begins = parameter.kind is ParameterKind.CHOICE and not operation.changes
+    more: dict[str, Any] = {}  # what click takes as given, whatever its value is
+    if parameter.kind is ParameterKind.FLAG:
+        more["is_flag"] = True
+    elif parameter.kind is ParameterKind.CHOICE and not operation.changes:
+        # a list displays what it begins with; a change leaves to the service what is not given
+        more |= {"default": parameter.usual, "show_default": True}
     return click.option(
         *(parameter.option or f"--{parameter.name}", parameter.name),
-        type=None if is_flag else _type(parameter),
-        is_flag=is_flag,
+        type=_type(parameter),
         multiple=several,
         required=needs and needed,
-        default=parameter.usual if begins else False if is_flag else None,
-        show_default=begins,
         metavar=parameter.metavar or None,
         help=parameter.help or f"{parameter.label}.",
+        **more,
     )
 
 
 def _type(parameter: Parameter) -> click.ParamType[Any] | type[int] | None:
     match parameter.kind:
         case ParameterKind.NODE if not parameter.is_new:
+            return NODE
+        case ParameterKind.TEXT if parameter.option == "--node":  # the API takes any text there
             return NODE
         case ParameterKind.CHOICE:
             return click.Choice([value for value, _ in parameter.choices])
