@@ -156,3 +156,25 @@ def test_an_operation_is_a_command_by_itself():
     assert (result.exit_code, result.stderr) == (
         *(2, "pubqueue: All of jobs will be frobbed. Pass --yes to confirm.\n"),
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["schedule", "add", "weekly", "--cron=0 3 * * *"], "Missing option '--node'."),
+        (["release", "jobs"], "Missing argument 'ITEM...'."),
+        (["node", "set", "jobs"], "Missing argument 'SETTING=VALUE...'."),
+        (["purge"], "Missing argument 'NODE'."),
+    ],
+)
+def test_what_is_necessary_is_asked_for(words, sentence):
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(f"Error: {sentence}\n")
+
+
+def test_a_value_may_begin_with_a_minus():
+    words = ("schedule", "add", "weekly", "--cron=0 3 * * *", "--node=jobs", "--payload={}")
+    result = CliRunner().invoke(main, [*words, "--priority", "-2"], env={"PUBQUEUE_URL": ""})
+    assert result.exit_code == 2
+    assert "No account" in result.stderr

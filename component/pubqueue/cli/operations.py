@@ -128,25 +128,28 @@ def _taking(parameter: Parameter, operation: Operation, *, needed: bool) -> Deco
         return click.argument(
             parameter.name, type=_type(parameter), nargs=count, required=needs, metavar=metavar
         )
-    is_flag = parameter.kind is ParameterKind.FLAG
-    # a list displays what it begins with; a change leaves to the service what is not given
-    begins = parameter.kind is ParameterKind.CHOICE and not operation.changes
+    more: dict[str, Any] = {}  # what click takes as given, whatever its value is
+    if parameter.kind is ParameterKind.FLAG:
+        more["is_flag"] = True
+    elif parameter.kind is ParameterKind.CHOICE and not operation.changes:
+        # a list displays what it begins with; a change leaves to the service what is not given
+        more |= {"default": parameter.usual, "show_default": True}
     return click.option(
         *(parameter.option or f"--{parameter.name}", parameter.name),
-        type=None if is_flag else _type(parameter),
-        is_flag=is_flag,
+        type=_type(parameter),
         multiple=several,
         required=needs and needed,
-        default=parameter.usual if begins else False if is_flag else None,
-        show_default=begins,
         metavar=parameter.metavar or None,
         help=parameter.help or f"{parameter.label}.",
+        **more,
     )
 
 
 def _type(parameter: Parameter) -> click.ParamType[Any] | type[int] | None:
     match parameter.kind:
-        case ParameterKind.NODE:
+        case ParameterKind.NODE if not parameter.is_new:
+            return NODE
+        case ParameterKind.TEXT if parameter.option == "--node":  # the API takes any text there
             return NODE
         case ParameterKind.CHOICE:
             return click.Choice([value for value, _ in parameter.choices])
@@ -213,10 +216,9 @@ def _redrive(operation: Operation, call: Call) -> None:
 
     async def work(link: Link) -> None:
         count = (await _to_the_end(link, operation, call.given))["count"]
-        note = f"dead items of {call.node} requeued."
         if call.as_json:
-            result = {"done": operation.name, "count": count, "note": f"{count} {note}"}
-            output.write_json(result)
+            note = f"{count} dead items of {call.node} requeued."
+            output.write_json({"done": operation.name, "count": count, "note": note})
         else:
             click.echo(f"{count} dead item{'' if count == 1 else 's'} of {call.node} requeued.")
 
@@ -231,7 +233,8 @@ def _discard(operation: Operation, call: Call) -> None:
 
 
 def _of(call: Call) -> str:
-    return "".join(f" that died of {reason!r}" for reason in call.given.get("reason", ()))
+    reason = "".join(call.given.get("reason", ()))
+    return f" that died of {reason!r}" if reason else ""
 
 
 def _take_out(operation: Operation, call: Call) -> None:
@@ -305,29 +308,13 @@ def _members(operation: Operation, call: Call, *, changes: tuple[str, ...]) -> N
     run(call.url, work)
 
 
-# By hand: the name is of no node yet, so it is not completed; and the kind of the node is an option.
+# By hand: the kind of the node is one of its settings, and has an option.
 
 
-@click.command("create")
-@click.argument("name", metavar="NODE")
-@click.argument("settings", nargs=-1, metavar="[SETTING=VALUE]...")
-@click.option(
-    "--plain",
-    is_flag=True,
-    help="Create a plain node, which notifies its subscribers, instead of a queue.",
-)
-@answering
-def _create(
-    url: str | None, name: str, settings: tuple[str, ...], *, plain: bool, as_json: bool
-) -> None:
-    """Create a node that you own.
-
-    The node is a queue, unless you pass --plain. Settings are the fields of the node configuration form, with or without the part before the #:
-    lock_timeout=60 max_failures=5. `pubqueue node settings` shows them all.
-    """
-    kind = (f"queueing={0 if plain else 1}",)
-    given = words(name=name, settings=kind + settings)
-    perform(CREATE, Call(url, given, as_json, most=None, yes=False))
+def _create(operation: Operation, call: Call, *, plain: bool) -> None:
+    kind = f"queueing={0 if plain else 1}"
+    call.given["settings"] = (kind, *call.given.get("settings", ()))
+    perform(operation, call)
 
 
 # By hand: for programs the settings are one object, with values of their types.
@@ -374,7 +361,14 @@ def _change(operation: Operation, call: Call) -> None:
 
 BY_HAND: Final[Mapping[str, click.Command]] = {
     "cancel": command_of(CANCEL, _take_out),
-    "create": _create,
+    "create": command_of(
+        *(CREATE, _create),
+        click.option(
+            "--plain",
+            is_flag=True,
+            help="Create a plain node, which notifies its subscribers, instead of a queue.",
+        ),
+    ),
     "dead": command_of(
         *(DEAD, _dead),
         click.option("--reasons", is_flag=True, help="Count the dead items by reason instead."),

@@ -222,8 +222,6 @@ async def linked(url: str | None, *, timeout: float = 30.0) -> AsyncIterator[Lin
 QUICK: Final = 2.0
 """Seconds that completion may take."""
 
-Work = "Callable[[Link], Coroutine[Any, Any, None]]"
-
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the option with the account and the service."""

@@ -155,6 +155,8 @@ class Parameter:
     is usually set means no."""
     whole: bool = False
     """A number without a fraction."""
+    is_new: bool = False
+    """It names what does not exist yet, so that the command line completes no name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,12 +223,23 @@ CREATE: Final = Operation(
     "Create a node",
     "You will own the node. All other settings can be changed later, in its configuration.",
     Power.CREATE,
-    (Parameter("name", ParameterKind.NODE, "Name of the node", required=True), SETTING),
+    (
+        Parameter(
+            *("name", ParameterKind.NODE, "Name of the node"),
+            required=True,
+            metavar="NODE",
+            is_new=True,
+        ),
+        SETTING,
+    ),
     (),
     lambda by, given: Create(by, NodeName(given.one("name")), settings_of(given)),
     lambda reply, _given: _created(reply),
     changes=True,
     command="node create",
+    manual="Create a node that you own.\n\n"
+    "The node is a queue, unless you pass --plain. Settings are the fields of the node configuration form, with or without the part before"
+    " the #: lock_timeout=60 max_failures=5. `pubqueue node settings` shows them all.",
 )
 
 

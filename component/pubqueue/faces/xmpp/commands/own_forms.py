@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.commands.operation_forms import (
-    OTHER,
     ask_powers,
     choose_node,
     command_of,
@@ -18,6 +17,7 @@ from pubqueue.faces.xmpp.commands.operation_forms import (
     node_first,
     node_of,
     offering,
+    parameters_of,
     unfit,
 )
 from pubqueue.faces.xmpp.commands.steps import Command, CommandStep, Field, Form, Result, of
@@ -28,22 +28,20 @@ from pubqueue.model.replies import Power
 from pubqueue.operations.items import CHOICES, CHOSEN_FROM, ITEMS, PEEK
 from pubqueue.operations.model import Given, ago, stamp
 from pubqueue.operations.nodes import CREATE, QUEUES
-from pubqueue.operations.schedules import CHANGE, DEFINING, SCHEDULES, state_of
+from pubqueue.operations.schedules import CHANGE, DEFINING, SCHEDULES, SHOW, state_of
 from pubqueue.operations.service import WORKERS
 from pubqueue.rules.nodes import Create
-from pubqueue.rules.schedules import ListSchedules
 from pubqueue.rules.subscribers import AT_ONCE, SendPending
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.faces.xmpp.commands.steps import Shown
     from pubqueue.faces.xmpp.xml.fields import Field as NodeField
     from pubqueue.faces.xmpp.xml.refusals import StanzaError
     from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Node, Principal
-    from pubqueue.model.replies import Created, NodePage, Peeked, Powers, Worker, WorkerPage
+    from pubqueue.model.replies import NodePage, Peeked, Powers, Worker, WorkerPage
     from pubqueue.model.schedules import Definition, Schedule, SchedulePage
     from pubqueue.operations.model import Row
 
@@ -172,25 +170,18 @@ def _ask_create(by: Principal, given: Given) -> Request:
     return Create(by, NodeName(given.one(NAME)), wanted(fields))
 
 
-def _show_created(reply: Created, given: Given) -> Result:
-    return Result(CREATE.answer(reply, given).note)
-
-
 # A changed schedule: its second form begins with what stands.
 
 
-def _chosen(given: Given) -> str:
-    return given.one(f"{OTHER}schedule") or given.one("schedule")
-
-
 def _ask_one(by: Principal, given: Given) -> Request:
-    return ListSchedules(by, name=_chosen(given))
+    return SHOW.ask(by, parameters_of(SHOW, given))
 
 
-def _show_one(page: SchedulePage, given: Given) -> Shown:
-    values = _field_values(page.schedules[0].definition)
-    fields = tuple(replace(field_of(one), value=values[one.name]) for one in DEFINING)
-    return Form(f"Change {_chosen(given)}", CHANGE.about, fields)
+def _show_one(page: SchedulePage, _given: Given) -> Form:
+    (one,) = page.schedules
+    values = _field_values(one.definition)
+    fields = tuple(replace(field_of(each), value=values[each.name]) for each in DEFINING)
+    return Form(f"Change {one.name}", CHANGE.about, fields)
 
 
 def _field_values(what: Definition) -> dict[str, tuple[str, ...]]:
@@ -260,7 +251,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "create": of(
         CREATE,
         CommandStep(ask_powers(CREATE.power), _show_new_node),
-        CommandStep(_ask_create, _show_created),
+        CommandStep(_ask_create, doing(CREATE).show),
     ),
     "schedule-change": of(
         CHANGE,

@@ -118,7 +118,6 @@ class CommandSessions:
 
 INFO: Final = "info"
 WARN: Final = "warn"
-ERROR: Final = "error"
 
 
 @dataclass(frozen=True, slots=True)
