@@ -29,9 +29,10 @@ from pubqueue.engine.presence_retry import Acquaintances, Newcomers, PresenceRet
 from pubqueue.engine.reader import LongWork, Reader, at_the_end, so_far
 from pubqueue.engine.redelivery import Undelivered
 from pubqueue.engine.sending import AfterCommit, Sender
+from pubqueue.engine.table import READS
 from pubqueue.engine.task import Task, Upkeep, answer_with
 from pubqueue.engine.working_set import WorkingSet
-from pubqueue.model.decision import Read, Refusal, Refused
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Millis
 from pubqueue.model.replies import UNKNOWN, ConnectionEnded
 from pubqueue.rules.inspect import EndConnection
@@ -246,8 +247,8 @@ class Broker:
         A request that only reads is answered outside the batches, from what is committed when its turn comes. Arrivals,
         departures and bounces are not repeated by their senders: if the store fails, they are kept and tried again.
         """
-        if isinstance(request, Read):
-            self.reader.submit(request, answer)
+        if type(request) in READS:
+            self.reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
             return
         if type(request) in NOTED:
             request, answer = self._noted(request, answer)

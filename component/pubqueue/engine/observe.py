@@ -79,9 +79,8 @@ class Observers(Generic[One]):
         took: Took,
     ) -> None:
         """Pass a batch on to those that ask for something in it."""
-        kinds = set(map(type, requests))
-        for decision in decisions:
-            kinds.update(map(type, decision.changes))
+        changes = {type(change) for decision in decisions for change in decision.changes}
+        kinds = changes.union(map(type, requests))
         self._each(
             lambda one: one.committed(requests, decisions, deliveries, took),
             [one for one in self if one.asks is None or not one.asks.isdisjoint(kinds)],

@@ -14,6 +14,7 @@ from pubqueue.engine.facts import (
     scheduling,
     transactions,
 )
+from pubqueue.model.decision import Read
 from pubqueue.rules import (
     audience,
     commit,
@@ -198,6 +199,9 @@ RULES: Final[dict[type, Rule]] = {
 }
 # fmt: on
 """All requests but `Together`, whose parts each have a row."""
+
+READS: Final = frozenset(kind for kind in RULES if issubclass(kind, Read))
+"""Requests that never change anything: they are answered outside the batches, and delay none."""
 
 
 def fault_of(request: Request) -> Refused | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.engine.outbox import Backlog
-from pubqueue.model.decision import Read
+from pubqueue.engine.table import READS
 from pubqueue.model.limits import EVERYBODY, Used, payers
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
@@ -100,7 +100,7 @@ class Intake:
         known = self._used
         used = tuple([known[who] if who in known else self._of(who) for who, _ in self._payers(by)])
         items = 1 if request is None else size_of(request)
-        load = Load(byte_count, items, int(isinstance(request, Read)), used)
+        load = Load(byte_count, items, int(type(request) in READS), used)
         for one in used:
             one.requests += 1
             one.byte_count += byte_count

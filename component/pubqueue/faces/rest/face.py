@@ -15,13 +15,14 @@ import structlog
 
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
+from pubqueue.engine.table import READS
 from pubqueue.faces.flow import Intake
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.http.problems import ProblemError, unavailable
 from pubqueue.faces.push.worker import Workers
 from pubqueue.faces.rest.push import RestPusher
 from pubqueue.faces.rest.settings import WORD
-from pubqueue.model.decision import Read, SecretKept, Taken
+from pubqueue.model.decision import SecretKept, Taken
 from pubqueue.model.entities import Jid, Millis, account_of, seconds
 from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
@@ -153,7 +154,7 @@ class RestFace:
         """
         if why := self._intake.beyond(by):
             raise ProblemError(429, "too-many", why)
-        if isinstance(request, Read):
+        if type(request) in READS:
             await self._turn_to_read(by)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         load = self._intake.take(by, size, request)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from msgspec.structs import replace
 
+from pubqueue.engine.table import READS
 from pubqueue.faces.flow import Reads, notified_node
 from pubqueue.faces.xmpp.commands import handler
 from pubqueue.faces.xmpp.commands.handler import CommandHandler
@@ -35,7 +36,7 @@ from pubqueue.faces.xmpp.xml.refusals import (
 )
 from pubqueue.faces.xmpp.xml.stanza import new_id
 from pubqueue.logs import fault
-from pubqueue.model.decision import Read, Refusal, Refused
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.model.replies import RostersWanted, Subscribed
 from pubqueue.rules.retrieve import Retrieve
@@ -180,7 +181,7 @@ class Requests:
         instead: Callable[[Refused], bytes | None] | None,
     ) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
-        reads = isinstance(request, Read)
+        reads = type(request) in READS
         if reads and (why := self._intake.beyond_reading(by)):
             self._refuse(stanza, busy(why), b"")
             return
