@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from pubqueue.cli.output import bad, good, look
-from pubqueue.config.grpc import grpc_places, json_addresses
 from pubqueue.config.loading import load
-from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of
+from pubqueue.faces.checks import ConfigError
 from pubqueue.operations.model import count
 from pubqueue.stores import shown_address
 from pubqueue.stores.reading_errors import in_the_way
@@ -95,7 +94,8 @@ def _port(settings: Settings) -> Iterator[Finding]:
 
 def _grpc(settings: Settings) -> Iterator[Finding]:
     """Check the places where gRPC, and the same in JSON, is to be served; a place of the system's choice is not known."""
-    for about, places in (("gRPC", grpc_places(settings)), ("JSON", json_addresses(settings))):
+    grpc = settings.grpc
+    for about, places in (("gRPC", grpc.grpc_addresses()), ("JSON", grpc.json_addresses())):
         for place in places:
             if place.port:
                 yield _reached(about, place.shown, (place.host or "localhost", place.port))

@@ -13,10 +13,8 @@ from msgspec import ValidationError, inspect
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.config.checks import check_http, check_page
-from pubqueue.config.grpc import check_grpc, grpc_is_served
-from pubqueue.config.rest import check_rest, rest_is_served
-from pubqueue.config.settings import USUAL_STORE, ConfigError, Settings
-from pubqueue.config.stomp import check_stomp, is_served
+from pubqueue.config.settings import USUAL_STORE, Settings
+from pubqueue.faces.checks import ConfigError
 from pubqueue.model.entities import suggestion
 from pubqueue.stores import WANTED
 from pubqueue.stores.reading_errors import why
@@ -242,7 +240,7 @@ def _check_people(settings: Settings) -> None:
 
 def _check_served(settings: Settings) -> None:
     """Check that something is served, and the addresses."""
-    others = is_served(settings), grpc_is_served(settings), rest_is_served(settings)
+    others = settings.stomp.is_served, settings.grpc.is_served, settings.rest.is_served
     if not settings.server and not any(others):
         raise ConfigError(
             "nothing is served: server is empty, and no other protocol is configured", key="server"
@@ -250,9 +248,9 @@ def _check_served(settings: Settings) -> None:
     if settings.server:
         settings.address()
     check_http(settings)
-    check_stomp(settings)
-    check_grpc(settings)
-    check_rest(settings)
+    settings.stomp.check(settings)
+    settings.grpc.check(settings)
+    settings.rest.check(settings)
 
 
 def _check_tokens(settings: Settings) -> None:

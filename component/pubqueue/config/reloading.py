@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from pubqueue import logs
 from pubqueue.config import nodes
-from pubqueue.config.settings import ConfigError
-from pubqueue.config.users import administrators, locals_of, service_of, users_of
+from pubqueue.config.users import locals_of, service_of, users_of
 from pubqueue.engine.context import Terms
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.rest.settings import AT_START as REST_AT_START
 from pubqueue.model.entities import seconds
 from pubqueue.rules.read import Trim
@@ -45,7 +45,7 @@ AT_START: Final = frozenset(
 
 @runtime_checkable
 class SettingsTaker(Protocol):
-    """A part that applies settings of its own table while it serves."""
+    """A face that applies settings while it serves."""
 
     def take_settings(self, settings: Settings) -> None:
         """Apply what has changed."""
@@ -60,7 +60,7 @@ class ListeningPart(Protocol):
 
 
 class Parts(Struct, frozen=True):
-    """The parts of a run of the service that settings apply to; `others` are its faces, hosts and takers."""
+    """The parts of a run of the service that settings apply to; `others` are its faces and hosts."""
 
     broker: Broker
     store: Store
@@ -76,7 +76,7 @@ def terms_of(settings: Settings) -> Terms:
         limits=settings.transactions.limits(),
         max_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
-        operators=frozenset(administrators(settings)),
+        operators=frozenset(settings.administrators()),
         quotas=settings.limits.quotas(),
         messages=settings.qos.limits(),
     )
@@ -148,7 +148,7 @@ async def _take_over(settings: Settings, parts: Parts) -> None:
         if isinstance(part, SettingsTaker):
             part.take_settings(settings)
     principals = parts.accounts.principals
-    principals.appoint(administrators(settings))
+    principals.appoint(settings.administrators())
     principals.bar(settings.anonymous_domains)
     principals.welcome(locals_of(settings))
     parts.accounts.adopt(users_of(settings))

@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 from msgspec import Struct
 
-from pubqueue.config.checks import http_places, is_trusted
-from pubqueue.config.grpc import grpc_is_served, grpc_places, json_addresses
-from pubqueue.config.grpc import shares_http as json_shares_http
-from pubqueue.config.rest import rest_addresses, rest_is_served, rest_places, shares_http
-from pubqueue.config.settings import ConfigError
-from pubqueue.config.stomp import is_served, stomp_places
+from pubqueue.config.checks import http_places
 from pubqueue.config.users import service_of
+from pubqueue.faces.checks import ConfigError, is_trusted
+from pubqueue.faces.grpc.settings import JSON, JSON_BOUNDS
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.settings import ServerPlace, XmppTerms
 from pubqueue.monitor.server import monitored
-from pubqueue.wiring.xmpp import XmppReload, place_of, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from pubqueue.accounts.accounts import Accounts
-    from pubqueue.config.reloading import SettingsTaker
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.face import Face
@@ -44,21 +40,21 @@ def _xmpp(
     if not settings.server:
         return None
     return XmppFace(
-        *(broker, place_of(settings), accounts.principals, terms_of(settings)), on_ready=on_ready
+        *(broker, ServerPlace.of(settings), accounts.principals, XmppTerms.of(settings)),
+        on_ready=on_ready,
     )
 
 
 def _stomp(
     broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
 ) -> Face | None:
-    if not is_served(settings):
+    stomp = settings.stomp
+    if not stomp.is_served:
         return None
-    from pubqueue.faces.stomp.face import StompFace  # noqa: PLC0415
-    from pubqueue.wiring import stomp  # noqa: PLC0415  # only if it is used
+    from pubqueue.faces.stomp.face import StompFace  # noqa: PLC0415  # only if it is used
 
     return StompFace(
-        *(broker, accounts, stomp_places(settings), stomp.terms_of(settings.stomp)),
-        stomp.bounds_of(settings.stomp),
+        *(broker, accounts, stomp.places(), stomp),
         auto_creates=settings.auto_creates,
         on_ready=on_ready,
     )
@@ -67,18 +63,19 @@ def _stomp(
 def _grpc(
     broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
 ) -> Face | None:
-    if not grpc_is_served(settings):
+    grpc = settings.grpc
+    if not grpc.is_served:
         return None
     try:
-        from pubqueue.faces.grpc.face import GrpcFace  # noqa: PLC0415
-        from pubqueue.wiring import grpc  # noqa: PLC0415  # only if it is used
+        from pubqueue.faces.grpc.callers import GrpcTls  # noqa: PLC0415
+        from pubqueue.faces.grpc.face import GrpcFace  # noqa: PLC0415  # only if it is used
     except ModuleNotFoundError as problem:
         raise without_grpc(problem) from None
 
     return GrpcFace(
-        *(broker, accounts, grpc_places(settings), grpc.terms_of(settings.grpc)),
-        tls=grpc.tls_of(settings),
-        json=[place.shown for place in json_addresses(settings)],
+        *(broker, accounts, grpc.grpc_addresses(), grpc),
+        tls=grpc.grpc_tls(GrpcTls),
+        json=[place.shown for place in grpc.json_addresses()],
         on_ready=on_ready,
     )
 
@@ -93,13 +90,14 @@ def without_grpc(problem: ModuleNotFoundError) -> ConfigError:
 def _rest(
     broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
 ) -> Face | None:
-    if not rest_is_served(settings):
+    rest = settings.rest
+    if not rest.is_served:
         return None
-    from pubqueue.faces.rest.face import RestFace  # noqa: PLC0415
-    from pubqueue.wiring import rest  # noqa: PLC0415  # only if it is used
+    from pubqueue.faces.rest.face import RestFace  # noqa: PLC0415  # only if it is used
+    from pubqueue.faces.xmpp.xml.fields import wanted  # noqa: PLC0415
 
-    shown = [place.shown for place in rest_addresses(settings)]
-    return RestFace(*(broker, accounts, rest.terms_of(settings)), places=shown, on_ready=on_ready)
+    shown = [place.shown for place in rest.addresses()]
+    return RestFace(*(broker, accounts, rest, wanted), places=shown, on_ready=on_ready)
 
 
 FACES: dict[str, Callable[[Broker, Settings, Accounts, Callable[[], None]], Face | None]] = {
@@ -120,20 +118,6 @@ def faces_of(
     """Return the configured faces; their users log in to these accounts."""
     made = [make(broker, settings, accounts, on_ready) for make in FACES.values()]
     return [face for face in made if face is not None]
-
-
-def takers(settings: Settings, faces: Sequence[Face]) -> list[SettingsTaker]:
-    """Return the parts that apply reloaded settings to the faces."""
-    takers: list[SettingsTaker] = [XmppReload(faces)]
-    if is_served(settings):
-        from pubqueue.wiring.stomp import StompReload  # noqa: PLC0415  # only if it is used
-
-        takers.append(StompReload(faces))
-    if rest_is_served(settings):
-        from pubqueue.wiring.rest import RestReload  # noqa: PLC0415  # only if it is used
-
-        takers.append(RestReload(faces))
-    return takers
 
 
 # What is served over HTTP: hosts, and the doors of faces on them.
@@ -190,7 +174,7 @@ async def over_http(settings: Settings, accounts: Accounts) -> AsyncIterator[Ove
     """
     own = _own(settings)
     servers, doors = list(own), []
-    if rest_is_served(settings):
+    if settings.rest.is_served:
         doors.append(_rest_door(settings, servers))
     if settings.grpc.json:
         doors.append(_json_door(settings, servers))
@@ -243,14 +227,15 @@ def _rest_door(settings: Settings, servers: list[Server]) -> Door:
     """Mount REST on the host of the page if the addresses are the same, else on a host of its own."""
     from pubqueue.faces.http import HttpHost  # noqa: PLC0415
     from pubqueue.faces.rest.door import RestDoor  # noqa: PLC0415
-    from pubqueue.wiring.rest import bounds_of, profiles_of  # noqa: PLC0415  # only if it is used
+    from pubqueue.faces.rest.profiles import profiles_of  # noqa: PLC0415  # only if it is used
 
-    door, rest = RestDoor(profiles_of(settings)), settings.rest
-    if not shares_http(settings):
+    rest = settings.rest
+    door = RestDoor(profiles_of(rest))
+    if not rest.shares_http(settings):
         host = HttpHost(
-            bounds=bounds_of(settings), head=rest.head_timeout, idle=rest.keepalive, word="rest"
+            bounds=rest.bounds(), head=rest.head_timeout, idle=rest.keepalive, word="rest"
         )
-        servers.append(Server("rest", host, rest_places(settings)))
+        servers.append(Server("rest", host, rest.places()))
     servers[-1].host.mount(door)
     return door
 
@@ -261,14 +246,13 @@ def _json_door(settings: Settings, servers: list[Server]) -> Door:
 
     try:
         from pubqueue.faces.grpc.transcoding import JsonDoor  # noqa: PLC0415
-        from pubqueue.wiring.grpc import JSON_BOUNDS, json_places  # noqa: PLC0415
     except ModuleNotFoundError as problem:
         raise without_grpc(problem) from None
 
     door = JsonDoor()
-    if json_shares_http(settings):
+    if settings.grpc.json_shares_http(settings):
         servers[0].host.mount(door)
     else:
-        host = HttpHost((door,), JSON_BOUNDS, word="json")
-        servers.append(Server("json", host, json_places(settings)))
+        host = HttpHost((door,), JSON_BOUNDS, word=JSON)
+        servers.append(Server(JSON, host, settings.grpc.json_places()))
     return door

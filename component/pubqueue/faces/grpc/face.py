@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.grpc.callers import GrpcTls
-    from pubqueue.faces.grpc.settings import GrpcTerms
+    from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.listener.tls import Place
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Millis, Principal
@@ -91,16 +91,16 @@ class GrpcFace:
         broker: Broker,
         accounts: Accounts,
         places: Sequence[Place],
-        terms: GrpcTerms,
+        settings: GrpcSettings,
         *,
         tls: GrpcTls | None = None,
         json: Iterable[str] = (),
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._broker, self.accounts, self.terms = broker, accounts, terms
+        self._broker, self.accounts, self.grpc = broker, accounts, settings
         self._places, self._tls, self._on_ready = places, tls, on_ready
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
-        self._who = Who(accounts, broker.service, terms.anonymous)
+        self._who = Who(accounts, broker.service, settings.anonymous)
         self.calls = GrpcCalls(certificate_ends=lambda: tls.certificate_ends if tls else None)
         self.traffic = Traffic(calls=self.calls)
         self.service = accounts.principals.service(broker.service)
@@ -278,7 +278,7 @@ class GrpcFace:
             CallError: there are too many, of all accounts or of this one.
 
         """
-        self.streams.check(call.account, self.terms)
+        self.streams.check(call.account, self.grpc)
         stream = OpenStream(self.puller(call.account), call.origin, peer_of(call.origin.peer))
         self.streams.enter(stream)
         return stream
