@@ -26,6 +26,7 @@ from pubqueue.config.users import (
 )
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.http import HttpHost
+from pubqueue.faces.table import Row
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.monitor.server import monitored
 from pubqueue.wiring.serving import serve
@@ -207,7 +208,7 @@ async def test_a_reload_adopts_users_and_calls_observers(monkeypatch):
         found.append(accounts)
         return LineFace(broker, on_ready)
 
-    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": made})
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": Row(make=made)})
     etl = UserSettings("etl", password=PASSWORD, token_sha256=(DIGEST,))
     before = Settings(jid="queue.example.org", secret="s", store="memory:", user=(etl,))
     after = replace(before, user=(UserSettings("etl", password=PASSWORD, roles=(Role.ADMIN,)),))

@@ -15,6 +15,7 @@ from slixmpp.jid import JID, InvalidJID
 from pubqueue.config.checks import check_http, check_page
 from pubqueue.config.settings import USUAL_STORE, Settings
 from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.table import FACES
 from pubqueue.model.entities import suggestion
 from pubqueue.stores import WANTED
 from pubqueue.stores.reading_errors import why
@@ -240,17 +241,15 @@ def _check_people(settings: Settings) -> None:
 
 def _check_served(settings: Settings) -> None:
     """Check that something is served, and the addresses."""
-    others = settings.stomp.is_served, settings.grpc.is_served, settings.rest.is_served
-    if not settings.server and not any(others):
+    if not any(row.is_served(settings) for row in FACES.values()):
         raise ConfigError(
             "nothing is served: server is empty, and no other protocol is configured", key="server"
         )
     if settings.server:
         settings.address()
     check_http(settings)
-    settings.stomp.check(settings)
-    settings.grpc.check(settings)
-    settings.rest.check(settings)
+    for row in FACES.values():
+        row.check(settings)
 
 
 def _check_tokens(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from pubqueue.accounts.accounts import Accounts
 from pubqueue.accounts.credentials import Principals, Role, User
 from pubqueue.config.settings import first_line
 from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.table import FACES
 from pubqueue.model.entities import Jid, Principal, suggestion
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from pubqueue.accounts.credentials import Scrypt, Subject
     from pubqueue.config.settings import Settings, UserSettings
 
-FACES: Final = ("page", "stomp", "grpc", "rest")
-"""Words of the faces where users log in."""
+PLACES: Final = ("page", *(word for word, row in FACES.items() if row.has_logins))
+"""Words of the page and of the faces where users log in."""
 
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -161,8 +162,9 @@ def _subject(one: UserSettings) -> Subject | None:
 
 
 def _face(one: UserSettings, word: str) -> str:
-    if word not in FACES:
-        raise _wrong(one, f"faces has {word!r}; one of {', '.join(FACES)}{suggestion(word, FACES)}")
+    if word not in PLACES:
+        known = f"{', '.join(PLACES)}{suggestion(word, PLACES)}"
+        raise _wrong(one, f"faces has {word!r}; one of {known}")
     return word
 
 

@@ -94,6 +94,10 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         return addresses("grpc.json", self.json)
 
+    def asked(self) -> tuple[tuple[str, tuple[Place, ...]], ...]:
+        """Return the addresses that the doctor connects to, with the names by which it reports them."""
+        return (("gRPC", self.grpc_addresses()), ("JSON", self.json_addresses()))
+
     def json_places(self) -> tuple[Place, ...]:
         """Return where JSON is served on a server of its own, with TLS if there is a certificate.
 
