@@ -37,6 +37,7 @@ from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,9 +56,6 @@ if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
 
 log = structlog.get_logger(__name__)
-
-MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""Bytes of a stored payload: the maximum that an owner can allow."""
 
 DRAIN: Final = 1.5
 """Seconds to answer the calls that were read, when the service stops; see `Broker.drain`."""

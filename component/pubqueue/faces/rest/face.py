@@ -26,6 +26,7 @@ from pubqueue.model.entities import Jid, Millis, account_of, seconds
 from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.model.records import ServiceSecret
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 from pubqueue.rules.once import KeepSecret
 from pubqueue.rules.presence import Bounce
 from pubqueue.rules.settle import ReadHeld, Settle, Verb
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
-
-MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""Bytes of a payload: the maximum that an owner can allow."""
 
 DRAIN: Final = 1.5
 """Seconds to answer the requests that were read, when the service stops; see `Broker.drain`."""
