@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from pubqueue.faces.checks import ConfigError, Shared, is_trusted
 from pubqueue.faces.grpc.settings import JSON, JSON_BOUNDS
+from pubqueue.faces.rest.settings import AT_START, WithRest
 from pubqueue.faces.rest.settings import WORD as REST
-from pubqueue.faces.rest.settings import WithRest
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.settings import ServerPlace, WithXmpp, XmppTerms
 
@@ -93,6 +93,8 @@ class Row(Struct, frozen=True, kw_only=True):
     """Whether users of the service log in here, so that `faces` of a user may name it."""
     on_http: Callable[[AllSettings], OnHttp | None] = lambda _: None
     """Its door, if it has one and is served over HTTP."""
+    at_start: frozenset[str] = frozenset()
+    """Keys that are read only at the start, with the table's name before a key; the name alone is the whole table."""
     asked: Callable[[AllSettings], Sequence[tuple[str, Sequence[Place]]]] = lambda _: ()
     """The addresses that the doctor connects to, with the names by which it reports them."""
 
@@ -202,12 +204,14 @@ FACES: Final = {
         is_served=lambda settings: settings.stomp.is_served,
         check=lambda settings: settings.stomp.check(settings),
         make=_make_stomp,
+        at_start=frozenset({"stomp"}),
         on_http=_stomp_on_http,
     ),
     "grpc": Row(
         is_served=lambda settings: settings.grpc.is_served,
         check=lambda settings: settings.grpc.check(settings),
         make=_make_grpc,
+        at_start=frozenset({"grpc"}),
         on_http=_json_on_http,
         asked=lambda settings: settings.grpc.asked(),
     ),
@@ -215,6 +219,7 @@ FACES: Final = {
         is_served=lambda settings: settings.rest.is_served,
         check=lambda settings: settings.rest.check(settings),
         make=_make_rest,
+        at_start=AT_START,
         on_http=_rest_on_http,
     ),
     "xmpp": Row(

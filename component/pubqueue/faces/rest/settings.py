@@ -36,10 +36,10 @@ OFF: Final = "off"
 KEYS: Final = TlsFiles("rest.tls_certificate", "rest.tls_key")
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 
-AT_START = frozenset(
+AT_START: Final = frozenset(
     {
-        *("listen", "rest_star", "hornetq", "tls_certificate", "tls_key"),
-        *("head_timeout", "keepalive", "write_timeout", "max_connections"),
+        *("rest.listen", "rest.rest_star", "rest.hornetq", "rest.tls_certificate", "rest.tls_key"),
+        *("rest.head_timeout", "rest.keepalive", "rest.write_timeout", "rest.max_connections"),
     }
 )
 """Keys that are read only at the start; all others are applied by a reload."""
