@@ -11,6 +11,7 @@ from stores.steps import EMPTY, add, make
 
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.engine.ports import FencedError, ForeignStoreError, Instance, StoreError
+from pubqueue.faces.table import Row
 from pubqueue.model import changes as c
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore
@@ -70,7 +71,7 @@ def items(path):
 async def serving(monkeypatch, path):
     """A service on this file that waits for its place; yields the door, and the task that serves."""
     door, stop = Door(), asyncio.Event()
-    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": door.face})
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": Row(make=door.face)})
     node = NodeSettings("jobs", queueing=True, options=OPEN)
     settings = Settings(jid="queue.example.org", secret="s", store=f"sqlite://{path}", node=(node,))
     task = asyncio.create_task(

@@ -8,10 +8,11 @@ from pubqueue.cli.session import RefusedError
 from pubqueue.cli.worker import TargetError
 from pubqueue.cli.worker import load as load_target
 from pubqueue.config.loading import BadVariableError, given, load
-from pubqueue.config.settings import ConfigError, Settings
+from pubqueue.config.settings import Settings
 from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.ports import StaleError, StoreError
 from pubqueue.engine.working_set import WorkingSet
+from pubqueue.faces.checks import ConfigError
 from pubqueue.model import changes as c
 
 START = "jid = 'q'\nsecret = 'a'\n"

@@ -22,7 +22,6 @@ from pubqueue.accounts.credentials import Role
 from pubqueue.config.loading import ENVIRONMENT, load, store_address
 from pubqueue.config.settings import (
     AccountLimits,
-    ConfigError,
     LimitSettings,
     NodeSettings,
     ScheduleSettings,
@@ -30,6 +29,7 @@ from pubqueue.config.settings import (
     TransactionSettings,
     UserSettings,
 )
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.rest.settings import RestSettings
 from pubqueue.faces.xmpp.settings import QosSettings
 from pubqueue.model.entities import seconds

@@ -5,9 +5,10 @@ from harness.batches.queue_requests import publishes
 from structlog.testing import capture_logs
 
 from pubqueue.config.nodes import Comparison, bring_nodes
-from pubqueue.config.settings import ConfigError, NodeSettings, Settings
+from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.engine.batch import Committer
 from pubqueue.engine.listings import AffiliationsOf, Nodes
+from pubqueue.faces.checks import ConfigError
 from pubqueue.model.entities import AccessModel, Affiliation, Jid, NodeName, Principal
 from pubqueue.rules.declare import OPEN_TO_ALL
 from pubqueue.rules.nodeconfig import Settings as Wanted

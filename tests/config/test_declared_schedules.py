@@ -17,8 +17,9 @@ from harness.starts import warm_start
 from pubqueue import cli
 from pubqueue.config.loading import load
 from pubqueue.config.nodes import Preview, read_all, read_schedule
-from pubqueue.config.settings import ConfigError, ScheduleSettings
+from pubqueue.config.settings import ScheduleSettings
 from pubqueue.engine.listings import Schedules
+from pubqueue.faces.checks import ConfigError
 from pubqueue.model.entities import Millis, seconds
 from pubqueue.model.schedules import Definition, Missed
 from pubqueue.stores.sqlite.in_memory import MemoryStore

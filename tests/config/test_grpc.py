@@ -6,12 +6,11 @@ import sys
 import pytest
 from harness.patience import TIMEOUT
 
-from pubqueue.config.grpc import grpc_is_served, grpc_places, json_addresses, shares_http
 from pubqueue.config.loading import load
-from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locals_of
-from pubqueue.faces.grpc.settings import GrpcTerms
-from pubqueue.wiring.grpc import json_places, terms_of, tls_of
+from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.grpc.callers import GrpcTls
+from pubqueue.faces.grpc.settings import GrpcSettings
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"
 
@@ -24,18 +23,25 @@ def from_file(folder, text):
 
 def test_without_the_table_grpc_is_not_served(tmp_path):
     settings = from_file(tmp_path, "")
-    assert not grpc_is_served(settings)
-    assert grpc_places(settings) == json_addresses(settings) == ()
-    assert not shares_http(settings)
-    assert tls_of(settings) is None
+    assert not settings.grpc.is_served
+    assert settings.grpc.grpc_addresses() == settings.grpc.json_addresses() == ()
+    assert not settings.grpc.json_shares_http(settings)
+    assert settings.grpc.grpc_tls(GrpcTls) is None
 
 
 def test_the_table_is_read(tmp_path):
     more = "listen = '8085, [::1]:8085'\nanonymous = 'dev'\nbridge = false\npush_to = ['*.example.org:443']"
     settings = from_file(tmp_path, f"[grpc]\n{more}\nstreams = 7\n")
-    assert [place.shown for place in grpc_places(settings)] == ["127.0.0.1:8085", "[::1]:8085"]
-    assert terms_of(settings.grpc) == GrpcTerms(
-        "dev", bridge=False, push_to=("*.example.org:443",), streams=7
+    assert [place.shown for place in settings.grpc.grpc_addresses()] == [
+        "127.0.0.1:8085",
+        "[::1]:8085",
+    ]
+    assert settings.grpc == GrpcSettings(
+        listen="8085, [::1]:8085",
+        anonymous="dev",
+        bridge=False,
+        push_to=("*.example.org:443",),
+        streams=7,
     )
     assert locals_of(settings) == ("dev@queue.example.org",)
 
@@ -50,14 +56,16 @@ def test_json_may_be_all_that_is_served(tmp_path):  # G49
     path = tmp_path / "pubqueue.toml"
     path.write_text("jid = 'q'\nserver = ''\n[grpc]\njson = '8086'\n")
     settings = load(path, {}, {})
-    assert grpc_is_served(settings)
-    assert [place.shown for place in json_places(settings)] == ["127.0.0.1:8086"]
-    assert tls_of(settings) is None
+    assert settings.grpc.is_served
+    assert [place.shown for place in settings.grpc.json_places()] == ["127.0.0.1:8086"]
+    assert settings.grpc.grpc_tls(GrpcTls) is None
 
 
 def test_json_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp_path):  # G49
-    assert shares_http(from_file(tmp_path, "http = '127.0.0.1:9254'\n[grpc]\njson = '9254'"))
-    assert not shares_http(from_file(tmp_path, "http = '9254'\n[grpc]\njson = '9255'"))
+    settings = from_file(tmp_path, "http = '127.0.0.1:9254'\n[grpc]\njson = '9254'")
+    assert settings.grpc.json_shares_http(settings)
+    settings = from_file(tmp_path, "http = '9254'\n[grpc]\njson = '9255'")
+    assert not settings.grpc.json_shares_http(settings)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_json_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp
     ],
 )
 def test_json_is_served_to_others_with_the_certificate_of_its_server(tmp_path, text):  # G40, G49
-    assert grpc_is_served(from_file(tmp_path, text))
+    assert from_file(tmp_path, text).grpc.is_served
 
 
 def test_a_certificate_of_another_server_is_not_enough(tmp_path):  # G40, G49
@@ -107,10 +115,10 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     text = "listen = '*:8085'\ntls_certificate = '/nowhere'\ntls_key = '/nowhere'"
     settings = from_file(tmp_path, f"[grpc]\n{text}\n")
     with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
-        tls_of(settings)
+        settings.grpc.grpc_tls(GrpcTls)
     json = from_file(tmp_path, f"[grpc]\n{text.replace('listen', 'json')}\n")
     with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
-        json_places(json)
+        json.grpc.json_places()
 
 
 def test_the_projects_of_a_user_are_read(tmp_path):

@@ -7,10 +7,8 @@ import pytest
 from harness.patience import TIMEOUT
 
 from pubqueue.config.loading import load
-from pubqueue.config.rest import prefixes, rest_is_served, rest_places, shares_http
-from pubqueue.config.settings import ConfigError
-from pubqueue.model.entities import seconds
-from pubqueue.wiring.rest import bounds_of, profiles_of, terms_of
+from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.rest.profiles import profiles_of
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"
 
@@ -23,45 +21,45 @@ def from_file(folder, text):
 
 def test_without_the_table_rest_is_not_served(tmp_path):
     settings = from_file(tmp_path, "")
-    assert not rest_is_served(settings)
-    assert rest_places(settings) == ()
-    assert not shares_http(settings)
+    assert not settings.rest.is_served
+    assert settings.rest.places() == ()
+    assert not settings.rest.shares_http(settings)
 
 
 def test_the_table_is_read(tmp_path):
     more = "listen = '8600, [::1]:8600'\nnothing = 204\nonce_for = 60\nproxies = ['10.0.0.1']\nmax_connections = 8"
     settings = from_file(tmp_path, f"[rest]\n{more}\nrest_star = '/a/b'\nwrite_timeout = 3\n")
-    assert [place.shown for place in rest_places(settings)] == ["127.0.0.1:8600", "[::1]:8600"]
-    terms, bounds = terms_of(settings), bounds_of(settings)
-    assert (terms.nothing, terms.once_for) == (204, seconds(60))
-    assert [str(one) for one in terms.proxies] == ["10.0.0.1/32"]
+    assert [place.shown for place in settings.rest.places()] == ["127.0.0.1:8600", "[::1]:8600"]
+    rest, bounds = settings.rest, settings.rest.bounds()
+    assert (rest.nothing, rest.once_for) == (204, 60)
+    assert [str(one) for one in rest.trusted] == ["10.0.0.1/32"]
     assert (bounds.connections, bounds.per_peer, bounds.unread, bounds.login) == (8, 2, 3, 0)
-    assert "/a/b" in [one.prefix for one in profiles_of(settings)]
+    assert "/a/b" in [one.prefix for one in profiles_of(rest)]
 
 
 def test_rest_may_be_all_that_is_served(tmp_path):
     path = tmp_path / "pubqueue.toml"
     path.write_text("jid = 'q'\nserver = ''\n[rest]\nlisten = '8600'\n")
-    assert rest_is_served(load(path, {}, {}))
+    assert load(path, {}, {}).rest.is_served
 
 
 def test_it_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp_path):
     settings = from_file(tmp_path, "http = '127.0.0.1:9254'\n[rest]\nlisten = '9254'")
-    assert shares_http(settings)
+    assert settings.rest.shares_http(settings)
     settings = from_file(tmp_path, "http = '9254'\n[rest]\nlisten = '9255'")
-    assert not shares_http(settings)
+    assert not settings.rest.shares_http(settings)
 
 
 def test_a_profile_may_be_off(tmp_path):
     settings = from_file(tmp_path, "[rest]\nlisten = '8600'\nrest_star = 'off'")
-    assert "rest-star" not in prefixes(settings)
+    assert "rest-star" not in settings.rest.prefixes()
 
 
 @pytest.mark.parametrize(
     "more", ["proxies = ['10.0.0.0/24']", "plain_http = true", "tls_certificate='a'\ntls_key='b'"]
 )
 def test_it_may_be_served_to_others_where_passwords_are_safe_or_that_is_wanted(tmp_path, more):
-    assert rest_is_served(from_file(tmp_path, f"[rest]\nlisten = '*:8600'\n{more}"))
+    assert from_file(tmp_path, f"[rest]\nlisten = '*:8600'\n{more}").rest.is_served
 
 
 @pytest.mark.parametrize(
@@ -101,7 +99,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path):
     text = "listen = '*:0'\ntls_certificate = '/nowhere.pem'\ntls_key = '/nowhere.key'"
     settings = from_file(tmp_path, f"[rest]\n{text}\n")
     with pytest.raises(ConfigError, match=r"rest.tls_certificate .*nowhere"):
-        rest_places(settings)
+        settings.rest.places()
 
 
 def test_without_the_table_nothing_of_rest_is_imported_but_its_settings():

@@ -7,9 +7,7 @@ import pytest
 from harness.patience import TIMEOUT
 
 from pubqueue.config.loading import load
-from pubqueue.config.settings import ConfigError
-from pubqueue.config.stomp import is_served, stomp_places
-from pubqueue.wiring.stomp import bounds_of, terms_of
+from pubqueue.faces.checks import ConfigError
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"
 
@@ -22,24 +20,24 @@ def from_file(folder, text):
 
 def test_without_the_table_stomp_is_not_served(tmp_path):
     settings = from_file(tmp_path, "")
-    assert not is_served(settings)
-    assert stomp_places(settings) == ()
+    assert not settings.stomp.is_served
+    assert settings.stomp.places() == ()
 
 
 def test_the_table_is_read(tmp_path):
     more = "listen = '61613, [::1]:61613'\nheart_beat = 2.5\nversions = ['1.2']\nlate_ack = 'error'\nhosts = ['a']"
     settings = from_file(tmp_path, f"[stomp]\n{more}\nconnections = 7\nlogin_timeout = 3\n")
-    assert [place.shown for place in stomp_places(settings)] == ["127.0.0.1:61613", "[::1]:61613"]
-    terms, bounds = terms_of(settings.stomp), bounds_of(settings.stomp)
-    assert [one.name for one in terms.versions] == ["1.2"]
-    assert (terms.heart_beat, terms.late_is_error, terms.hosts) == (2500, True, ("a",))
+    assert [place.shown for place in settings.stomp.places()] == ["127.0.0.1:61613", "[::1]:61613"]
+    stomp, bounds = settings.stomp, settings.stomp.bounds()
+    assert [one.name for one in stomp.spoken] == ["1.2"]
+    assert (stomp.beat, stomp.late_is_error, stomp.hosts) == (2500, True, ("a",))
     assert (bounds.connections, bounds.per_user, bounds.login) == (7, 100, 3)
 
 
 def test_stomp_may_be_all_that_is_served(tmp_path):
     path = tmp_path / "pubqueue.toml"
     path.write_text("jid = 'q'\nserver = ''\n[stomp]\nlisten = '61613'\n")
-    assert is_served(load(path, {}, {}))
+    assert load(path, {}, {}).stomp.is_served
 
 
 @pytest.mark.parametrize(
@@ -65,7 +63,7 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path):
     text = "listen_tls = '*:0'\ntls_certificate = '/nowhere.pem'\ntls_key = '/nowhere.key'"
     settings = from_file(tmp_path, f"[stomp]\n{text}\n")
     with pytest.raises(ConfigError, match=r"stomp.tls_certificate .*nowhere"):
-        stomp_places(settings)
+        settings.stomp.places()
 
 
 def test_without_the_table_nothing_of_stomp_is_imported_but_its_settings():

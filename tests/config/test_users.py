@@ -16,17 +16,17 @@ from pubqueue.accounts.accounts import Denied, Proven
 from pubqueue.accounts.credentials import Bearer, Plain, Role
 from pubqueue.config.loading import load
 from pubqueue.config.reloading import Reloader
-from pubqueue.config.settings import ConfigError, Settings, UserSettings
+from pubqueue.config.settings import Settings, UserSettings
 from pubqueue.config.users import (
-    account_of,
     accounts_of,
-    administrators,
     locals_of,
     locked_out,
     summary,
     users_of,
 )
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.http import HttpHost
+from pubqueue.faces.table import Row
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.monitor.server import monitored
 from pubqueue.wiring.serving import serve
@@ -59,7 +59,7 @@ def test_a_user_is_read(tmp_path):
     assert user.certificate == (("commonName", "etl"), ("organizationName", "example"))
     assert user.roles == {Role.VIEWER, Role.ADMIN}
     assert (user.local, user.faces) == (True, {"page"})
-    assert account_of(settings, "etl") == "etl@queue.example.org"
+    assert settings.account_of("etl") == "etl@queue.example.org"
     assert summary([user]) == "1, 1 with a password, 1 with a token, 1 with a certificate"
 
 
@@ -80,7 +80,7 @@ def test_an_address_that_cannot_log_in_is_reported(tmp_path):
 def test_a_user_with_the_role_admin_is_an_administrator_and_a_local_one_is_local(tmp_path):
     text = "admins = ['boss@example.org']\n" + USER + "roles = ['admin']\nlocal = true"
     settings = from_file(tmp_path, text)
-    assert administrators(settings) == ("boss@example.org", "etl@queue.example.org")
+    assert settings.administrators() == ("boss@example.org", "etl@queue.example.org")
     assert locals_of(settings) == ("etl@queue.example.org",)
     principals = accounts_of(settings).principals
     etl = principals.of(Jid("etl@queue.example.org/line.1.1"))
@@ -208,7 +208,7 @@ async def test_a_reload_adopts_users_and_calls_observers(monkeypatch):
         found.append(accounts)
         return LineFace(broker, on_ready)
 
-    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": made})
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": Row(make=made)})
     etl = UserSettings("etl", password=PASSWORD, token_sha256=(DIGEST,))
     before = Settings(jid="queue.example.org", secret="s", store="memory:", user=(etl,))
     after = replace(before, user=(UserSettings("etl", password=PASSWORD, roles=(Role.ADMIN,)),))

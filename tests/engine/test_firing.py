@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from pubqueue.config.nodes import bring_schedules
-from pubqueue.config.settings import ConfigError, ScheduleSettings
+from pubqueue.config.settings import ScheduleSettings
 from pubqueue.engine import cron_times, reaper, table
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Items
 from pubqueue.engine.observe import Observer
 from pubqueue.engine.reaper import Reaper
+from pubqueue.faces.checks import ConfigError
 from pubqueue.model.decision import Done, Expired, Refused
 from pubqueue.model.entities import Jid, Millis, Principal
 from pubqueue.model.schedules import Fired

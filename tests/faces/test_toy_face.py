@@ -16,13 +16,13 @@ from harness.stores.store_reader import StoreReader
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
+from pubqueue.faces.table import FACES, Row
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State, connection
 from pubqueue.model.notices import NOBODY, Deliver, Purged, Retracted, ToEach
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores import store_at
-from pubqueue.wiring.faces import FACES
 from pubqueue.wiring.serving import serve
 
 
@@ -323,7 +323,7 @@ async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch)
         faces.append(LineFace(broker, on_ready))
         return faces[-1]
 
-    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": made})
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": Row(make=made)})
     options = {"pubsub#publish_model": "open", "pubsub#access_model": "open"}
     node = NodeSettings("jobs", queueing=True, options=options)
     settings = Settings(jid="queue.example.org", secret="s", store="memory:", node=(node,))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from pubqueue.cli.output import bad, good, look
-from pubqueue.config.grpc import grpc_places, json_addresses
 from pubqueue.config.loading import load
-from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of
+from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.table import FACES
 from pubqueue.operations.model import count
 from pubqueue.stores import shown_address
 from pubqueue.stores.reading_errors import in_the_way
@@ -50,7 +50,7 @@ def local_findings(config: Path) -> Iterator[Finding]:
     if settings.server:
         yield from _secret(settings)
         yield from _port(settings)
-    yield from _grpc(settings)
+    yield from _addresses(settings)
     address = urlsplit(settings.store)
     if address.scheme == "sqlite":
         yield from _file(Path(unquote(address.path).replace("//", "/", 1)))
@@ -93,9 +93,10 @@ def _port(settings: Settings) -> Iterator[Finding]:
     yield _reached("component port", settings.server, settings.address())
 
 
-def _grpc(settings: Settings) -> Iterator[Finding]:
-    """Check the places where gRPC, and the same in JSON, is to be served; a place of the system's choice is not known."""
-    for about, places in (("gRPC", grpc_places(settings)), ("JSON", json_addresses(settings))):
+def _addresses(settings: Settings) -> Iterator[Finding]:
+    """Check the places where faces are to be served; a place of the system's choice is not known."""
+    asked = [each for row in FACES.values() for each in row.asked(settings)]
+    for about, places in asked:
         for place in places:
             if place.port:
                 yield _reached(about, place.shown, (place.host or "localhost", place.port))

@@ -18,9 +18,9 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.config.checks import http_tls
 from pubqueue.config.loading import load
 from pubqueue.config.reloading import Reloader
-from pubqueue.config.settings import ConfigError, Settings
 from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.engine.ports import StoreError
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
 from pubqueue.model.entities import suggestion
 from pubqueue.operations.model import count
@@ -30,6 +30,8 @@ from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, QUIET, URL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+
+    from pubqueue.config.settings import Settings
 
 
 # What `serve` and `check` have in common: the service's settings as flags, and its event loop.

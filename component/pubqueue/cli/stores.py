@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.config.loading import store_address
-from pubqueue.config.settings import ConfigError
 from pubqueue.engine.ports import StoreError
+from pubqueue.faces.checks import ConfigError
 from pubqueue.stores import WANTED
 from pubqueue.stores.copying import RefusedError, backups, copy
 

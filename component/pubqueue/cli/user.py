@@ -13,8 +13,8 @@ import click
 from pubqueue.accounts import credentials
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, stop
 from pubqueue.config.loading import load
-from pubqueue.config.settings import ConfigError
-from pubqueue.config.users import account_of, users_of
+from pubqueue.config.users import users_of
+from pubqueue.faces.checks import ConfigError
 from pubqueue.model.entities import suggestion
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def check(name: str, config: Path | None, *, by_token: bool) -> None:
     if not (_has_token(found, asked) if by_token else _has_password(found, asked)):
         stop(FAILED, f"the {what} of {name} is wrong")
     roles = ", ".join(sorted(found.roles)) or "none"
-    click.echo(f"the {what} is right; account {account_of(settings, name)}, roles: {roles}")
+    click.echo(f"the {what} is right; account {settings.account_of(name)}, roles: {roles}")
 
 
 def _configured(name: str, config: Path | None) -> tuple[Settings, User]:

@@ -1,25 +1,17 @@
-"""Checks that concern every protocol over HTTP: addresses, certificates, and credentials that arrive without TLS."""
+"""The addresses of HTTP, its certificate, and the check that logins to the page cannot be read."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import users_of
-from pubqueue.faces.listener.tls import Tls, TlsError, TlsFiles, places
+from pubqueue.faces.checks import ConfigError, addresses, is_trusted, read_tls
+from pubqueue.faces.listener.tls import Tls, TlsFiles, places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from ipaddress import IPv4Network, IPv6Network
-
     from pubqueue.config.settings import Settings
     from pubqueue.faces.listener.tls import Place
-
-    Networks = Iterable[IPv4Network | IPv6Network]
-
-
-# The addresses of HTTP, and its certificate.
 
 
 def check_http(settings: Settings) -> None:
@@ -29,7 +21,7 @@ def check_http(settings: Settings) -> None:
         ConfigError: an address is not valid, or only one of certificate and key is set.
 
     """
-    http_addresses(settings)
+    addresses("http", settings.http)
     _files(settings)
 
 
@@ -40,7 +32,7 @@ def http_places(settings: Settings) -> tuple[Place, ...]:
         ConfigError: as `check_http`; or the files cannot be used.
 
     """
-    found = http_addresses(settings)
+    found = addresses("http", settings.http)
     tls = http_tls(settings)
     return found if tls is None else places(settings.http, tls)
 
@@ -55,24 +47,8 @@ def http_tls(settings: Settings) -> Tls | None:
     files = _files(settings)
     if files is None:
         return None
-    try:
-        return Tls(files, face="http", alpn=("http/1.1",))
-    except TlsError as problem:
-        key = "http_key" if problem.file == files.key else "http_certificate"
-        raise ConfigError(f"{key} {problem}", key=key, source=problem.file) from None
-
-
-def http_addresses(settings: Settings) -> tuple[Place, ...]:
-    """Return the addresses of HTTP, without TLS.
-
-    Raises:
-        ConfigError: `http` contains something other than addresses.
-
-    """
-    try:
-        return places(settings.http)
-    except ValueError as problem:
-        raise ConfigError(f"http {problem}", key="http", value=settings.http) from None
+    make = partial(Tls, face="http", alpn=("http/1.1",))
+    return read_tls(make, files, TlsFiles("http_certificate", "http_key"))
 
 
 def _files(settings: Settings) -> TlsFiles | None:
@@ -91,9 +67,6 @@ def _files(settings: Settings) -> TlsFiles | None:
     return TlsFiles(certificate, key)
 
 
-# Checks that passwords and tokens arrive without TLS only from this host and from configured proxies.
-
-
 def check_page(settings: Settings) -> None:
     """Check that logins to the page cannot be read on the network.
 
@@ -104,7 +77,7 @@ def check_page(settings: Settings) -> None:
     users, proxies = users_of(settings), settings.proxies()
     if proxies or settings.http_certificate:
         return
-    if all(is_trusted(place.host) for place in http_addresses(settings)):
+    if all(is_trusted(place.host) for place in addresses("http", settings.http)):
         return
     if any(user.roles and user.may_enter("page") for user in users):
         raise ConfigError(
@@ -113,23 +86,3 @@ def check_page(settings: Settings) -> None:
             key="http",
             value=settings.http,
         )
-
-
-def is_trusted(host: str, proxies: Networks = ()) -> bool:
-    """Return whether the address is a loopback address or belongs to a proxy."""
-    if host == "localhost":
-        return True
-    address = address_of(host)
-    return address is not None and (
-        address.is_loopback or any(address in network for network in proxies)
-    )
-
-
-def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address in the text, or None if it is a name."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address

@@ -13,10 +13,9 @@ from msgspec import ValidationError, inspect
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.config.checks import check_http, check_page
-from pubqueue.config.grpc import check_grpc, grpc_is_served
-from pubqueue.config.rest import check_rest, rest_is_served
-from pubqueue.config.settings import USUAL_STORE, ConfigError, Settings
-from pubqueue.config.stomp import check_stomp, is_served
+from pubqueue.config.settings import USUAL_STORE, Settings
+from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.table import FACES
 from pubqueue.model.entities import suggestion
 from pubqueue.stores import WANTED
 from pubqueue.stores.reading_errors import why
@@ -242,17 +241,15 @@ def _check_people(settings: Settings) -> None:
 
 def _check_served(settings: Settings) -> None:
     """Check that something is served, and the addresses."""
-    others = is_served(settings), grpc_is_served(settings), rest_is_served(settings)
-    if not settings.server and not any(others):
+    if not any(row.is_served(settings) for row in FACES.values()):
         raise ConfigError(
             "nothing is served: server is empty, and no other protocol is configured", key="server"
         )
     if settings.server:
         settings.address()
     check_http(settings)
-    check_stomp(settings)
-    check_grpc(settings)
-    check_rest(settings)
+    for row in FACES.values():
+        row.check(settings)
 
 
 def _check_tokens(settings: Settings) -> None:

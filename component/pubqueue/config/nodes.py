@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.config.settings import ConfigError
 from pubqueue.engine import cron_times
 from pubqueue.engine.listings import AffiliationsOf, Nodes
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.xml.fields import field_name, sentence, wanted
 from pubqueue.faces.xmpp.xml.payload import UnfitPayloadError, from_json, from_xml

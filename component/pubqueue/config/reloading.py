@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import structlog
@@ -11,10 +12,10 @@ from msgspec.structs import replace
 
 from pubqueue import logs
 from pubqueue.config import nodes
-from pubqueue.config.settings import ConfigError
-from pubqueue.config.users import administrators, locals_of, service_of, users_of
+from pubqueue.config.users import locals_of, service_of, users_of
 from pubqueue.engine.context import Terms
-from pubqueue.faces.rest.settings import AT_START as REST_AT_START
+from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.table import FACES
 from pubqueue.model.entities import seconds
 from pubqueue.rules.read import Trim
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.ports import Store
     from pubqueue.engine.reaper import Reaper
-    from pubqueue.faces.rest.settings import RestSettings
 
 log = structlog.get_logger(__name__)
 
@@ -37,15 +37,14 @@ AT_START: Final = frozenset(
         *("jid", "secret", "secret_file", "server", "store"),
         *("http", "http_certificate", "http_key", "http_proxies"),
         *("http_token_file", "http_admin_token_file"),
-        *("stomp", "grpc"),
     }
-)
-"""Keys that are read only at the start; all others are applied."""
+).union(*(row.at_start for row in FACES.values()))
+"""Keys that are read only at the start; all others are applied. A key of a table has the table's name before it."""
 
 
 @runtime_checkable
 class SettingsTaker(Protocol):
-    """A part that applies settings of its own table while it serves."""
+    """A face that applies settings while it serves."""
 
     def take_settings(self, settings: Settings) -> None:
         """Apply what has changed."""
@@ -60,7 +59,7 @@ class ListeningPart(Protocol):
 
 
 class Parts(Struct, frozen=True):
-    """The parts of a run of the service that settings apply to; `others` are its faces, hosts and takers."""
+    """The parts of a run of the service that settings apply to; `others` are its faces and hosts."""
 
     broker: Broker
     store: Store
@@ -76,7 +75,7 @@ def terms_of(settings: Settings) -> Terms:
         limits=settings.transactions.limits(),
         max_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
-        operators=frozenset(administrators(settings)),
+        operators=frozenset(settings.administrators()),
         quotas=settings.limits.quotas(),
         messages=settings.qos.limits(),
     )
@@ -148,7 +147,7 @@ async def _take_over(settings: Settings, parts: Parts) -> None:
         if isinstance(part, SettingsTaker):
             part.take_settings(settings)
     principals = parts.accounts.principals
-    principals.appoint(administrators(settings))
+    principals.appoint(settings.administrators())
     principals.bar(settings.anonymous_domains)
     principals.welcome(locals_of(settings))
     parts.accounts.adopt(users_of(settings))
@@ -162,14 +161,18 @@ def _merge(before: Settings, read: Settings) -> Settings:
     changed = [key for key in read.__struct_fields__ if getattr(read, key) != getattr(before, key)]
     later = [key for key in changed if key in AT_START]
     taken = [key for key in changed if key not in AT_START]
-    of_rest = [key for key in sorted(REST_AT_START) if _differ(before.rest, read.rest, key)]
+    inner = [key for key in sorted(AT_START) if "." in key and _at(before, key) != _at(read, key)]
     log.info("config.read", taken_over=",".join(taken) or "nothing")
-    if later or of_rest:
-        named = [*later, *(f"rest.{key}" for key in of_rest)]
-        log.warning("config.needs_restart", keys=",".join(named))
-    rest = replace(read.rest, **{key: getattr(before.rest, key) for key in of_rest})
-    return replace(read, rest=rest, **{key: getattr(before, key) for key in later})
+    if later or inner:
+        log.warning("config.needs_restart", keys=",".join([*later, *inner]))
+    merged = replace(read, **{key: getattr(before, key) for key in later})
+    for key in inner:
+        table, _, name = key.partition(".")
+        kept = replace(getattr(merged, table), **{name: _at(before, key)})
+        merged = replace(merged, **{table: kept})
+    return merged
 
 
-def _differ(before: RestSettings, read: RestSettings, key: str) -> bool:
-    return bool(getattr(before, key) != getattr(read, key))
+def _at(settings: Settings, key: str) -> object:
+    """Return the value of a key of a table."""
+    return attrgetter(key)(settings)

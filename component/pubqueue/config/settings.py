@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from slixmpp.jid import JID
 
-from pubqueue.accounts.credentials import Role  # noqa: TC001  # msgspec reads it
+from pubqueue.accounts.credentials import Role
+from pubqueue.faces.checks import ConfigError, networks
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.listener.tls import is_port
 from pubqueue.faces.rest.settings import RestSettings
 from pubqueue.faces.stomp.settings import StompSettings
 from pubqueue.faces.xmpp.settings import QosSettings
-from pubqueue.model.entities import MAX_ID_LENGTH, seconds
+from pubqueue.model.entities import MAX_ID_LENGTH, Jid, seconds
 from pubqueue.model.records import USUAL, Quota, Quotas
 from pubqueue.model.schedules import MAX_NAME_LENGTH
 from pubqueue.model.transactions import DEFAULTS, Limits
@@ -27,22 +27,9 @@ from pubqueue.stores import shown_address, store_at
 from pubqueue.stores.reading_errors import why
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
+
     from pubqueue.engine.ports import Store
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used; the message is one sentence for the operator.
-
-    Facts, as far as they are known: `key` is the setting, `value` its value (never a secret), and `source` the file or
-    the variable that it comes from, or the file that it names.
-    """
-
-    def __init__(
-        self, message: str, *, key: str = "", value: object = None, source: object = None
-    ) -> None:
-        super().__init__(message)
-        self.key, self.value = key, value
-        self.source = None if source is None else str(source)
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -271,6 +258,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Whether a publish can create a node."""
         return self.auto_creation is not AutoCreation.NEVER
 
+    def account_of(self, name: str) -> Jid:
+        """Return the account of a user."""
+        return Jid(f"{name}@{self.jid}")
+
+    def administrators(self) -> tuple[Jid, ...]:
+        """Return the accounts that may do everything: those of `admins`, and the users with this role."""
+        users = (self.account_of(one.name) for one in self.user if Role.ADMIN in one.roles)
+        return (*map(Jid, self.admins), *users)
+
     def address(self) -> tuple[str, int]:
         """Return the server's host and port.
 
@@ -292,12 +288,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             ConfigError: one of `http_proxies` is not an address or a network.
 
         """
-        try:
-            return tuple(ip_network(text) for text in self.http_proxies)
-        except ValueError as problem:
-            raise ConfigError(
-                f"http_proxies must be IP addresses or networks: {problem}", key="http_proxies"
-            ) from None
+        return networks("http_proxies", self.http_proxies)
 
     def http_tokens(self) -> tuple[str | None, str | None]:
         """Return the tokens for the page, the one for read-only access and the operator token; None: not set.

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.accounts import credentials
 from pubqueue.accounts.accounts import Accounts
 from pubqueue.accounts.credentials import Principals, Role, User
-from pubqueue.config.settings import ConfigError, first_line
+from pubqueue.config.settings import first_line
+from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.table import FACES
 from pubqueue.model.entities import Jid, Principal, suggestion
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from pubqueue.accounts.credentials import Scrypt, Subject
     from pubqueue.config.settings import Settings, UserSettings
 
-FACES: Final = ("page", "stomp", "grpc", "rest")
-"""Words of the faces where users log in."""
+PLACES: Final = ("page", *(word for word, row in FACES.items() if row.has_logins))
+"""Words of the page and of the faces where users log in."""
 
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -55,20 +57,12 @@ def accounts_of(settings: Settings) -> Accounts:
     return Accounts(users_of(settings), principals_of(settings), settings.jid)
 
 
-def administrators(settings: Settings) -> tuple[Jid, ...]:
-    """Return the accounts that may do everything: those of `admins`, and the users with this role."""
-    named = tuple(Jid(account) for account in settings.admins)
-    return named + tuple(
-        account_of(settings, one.name) for one in settings.user if "admin" in one.roles
-    )
-
-
 def locals_of(settings: Settings) -> tuple[Jid, ...]:
     """Return the accounts that count as local: users that are declared so, and that of callers over gRPC without credentials."""
     names = [one.name for one in settings.user if one.local]
     if settings.grpc.anonymous:
         names.append(settings.grpc.anonymous)
-    return tuple(account_of(settings, name) for name in names)
+    return tuple(settings.account_of(name) for name in names)
 
 
 def service_of(settings: Settings) -> Principal:
@@ -78,15 +72,10 @@ def service_of(settings: Settings) -> Principal:
 
 def principals_of(settings: Settings) -> Principals:
     """Return the rights of accounts: local are those of the domain above the service's own."""
-    principals = Principals(admins=administrators(settings), home=settings.jid.partition(".")[2])
+    principals = Principals(admins=settings.administrators(), home=settings.jid.partition(".")[2])
     principals.bar(settings.anonymous_domains)
     principals.welcome(locals_of(settings))
     return principals
-
-
-def account_of(settings: Settings, name: str) -> Jid:
-    """Return the account of a user."""
-    return Jid(f"{name}@{settings.jid}")
 
 
 def summary(users: Iterable[User]) -> str:
@@ -173,8 +162,9 @@ def _subject(one: UserSettings) -> Subject | None:
 
 
 def _face(one: UserSettings, word: str) -> str:
-    if word not in FACES:
-        raise _wrong(one, f"faces has {word!r}; one of {', '.join(FACES)}{suggestion(word, FACES)}")
+    if word not in PLACES:
+        known = f"{', '.join(PLACES)}{suggestion(word, PLACES)}"
+        raise _wrong(one, f"faces has {word!r}; one of {known}")
     return word
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 from aiohttp import web
 from multidict import MultiDict
 
-from pubqueue.config import checks
+from pubqueue.faces import checks
 from pubqueue.faces.http import host
 from pubqueue.faces.http.host import MAX_BODY_BYTES, REQUEST, split
 from pubqueue.model.decision import Refusal, Refused
@@ -19,8 +19,8 @@ from pubqueue.operations.table import performed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
+    from pubqueue.faces.checks import Networks
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.operations.model import Given, Operation

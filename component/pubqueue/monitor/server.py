@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from pubqueue.accounts.accounts import Accounts
-    from pubqueue.config.checks import Networks
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
+    from pubqueue.faces.checks import Networks
     from pubqueue.faces.http import HttpHost
     from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Principal

@@ -1,168 +1,43 @@
-"""The face of each protocol if it is configured, and what is served over HTTP."""
+"""The faces that are configured, and what is served over HTTP."""
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 from msgspec import Struct
 
-from pubqueue.config.checks import http_places, is_trusted
-from pubqueue.config.grpc import grpc_is_served, grpc_places, json_addresses
-from pubqueue.config.grpc import shares_http as json_shares_http
-from pubqueue.config.rest import rest_addresses, rest_is_served, rest_places, shares_http
-from pubqueue.config.settings import ConfigError
-from pubqueue.config.stomp import is_served, stomp_places
+from pubqueue.config.checks import http_places
 from pubqueue.config.users import service_of
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
-from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.table import FACES, Server
 from pubqueue.monitor.server import monitored
-from pubqueue.wiring.xmpp import XmppReload, place_of, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pubqueue.accounts.accounts import Accounts
-    from pubqueue.config.reloading import SettingsTaker
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.face import Face
-    from pubqueue.engine.observe import Traffic
     from pubqueue.faces.http import HttpHost
-    from pubqueue.faces.listener.tls import Place
+    from pubqueue.faces.table import Door
     from pubqueue.monitor.server import ProcessObserver
 
-
-# The face of each protocol, if it is configured.
-
-
-def _xmpp(
-    broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
-) -> XmppFace | None:
-    if not settings.server:
-        return None
-    return XmppFace(
-        *(broker, place_of(settings), accounts.principals, terms_of(settings)), on_ready=on_ready
-    )
-
-
-def _stomp(
-    broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
-) -> Face | None:
-    if not is_served(settings):
-        return None
-    from pubqueue.faces.stomp.face import StompFace  # noqa: PLC0415
-    from pubqueue.wiring import stomp  # noqa: PLC0415  # only if it is used
-
-    return StompFace(
-        *(broker, accounts, stomp_places(settings), stomp.terms_of(settings.stomp)),
-        stomp.bounds_of(settings.stomp),
-        auto_creates=settings.auto_creates,
-        on_ready=on_ready,
-    )
-
-
-def _grpc(
-    broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
-) -> Face | None:
-    if not grpc_is_served(settings):
-        return None
-    try:
-        from pubqueue.faces.grpc.face import GrpcFace  # noqa: PLC0415
-        from pubqueue.wiring import grpc  # noqa: PLC0415  # only if it is used
-    except ModuleNotFoundError as problem:
-        raise without_grpc(problem) from None
-
-    return GrpcFace(
-        *(broker, accounts, grpc_places(settings), grpc.terms_of(settings.grpc)),
-        tls=grpc.tls_of(settings),
-        json=[place.shown for place in json_addresses(settings)],
-        on_ready=on_ready,
-    )
-
-
-def without_grpc(problem: ModuleNotFoundError) -> ConfigError:
-    """Return the error of a service that is to serve gRPC without its packages."""
-    return ConfigError(
-        f"grpc needs the package {problem.name}: install pubqueue[grpc]", key="grpc.listen"
-    )
-
-
-def _rest(
-    broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
-) -> Face | None:
-    if not rest_is_served(settings):
-        return None
-    from pubqueue.faces.rest.face import RestFace  # noqa: PLC0415
-    from pubqueue.wiring import rest  # noqa: PLC0415  # only if it is used
-
-    shown = [place.shown for place in rest_addresses(settings)]
-    return RestFace(*(broker, accounts, rest.terms_of(settings)), places=shown, on_ready=on_ready)
-
-
-FACES: dict[str, Callable[[Broker, Settings, Accounts, Callable[[], None]], Face | None]] = {
-    "stomp": _stomp,
-    "grpc": _grpc,
-    "rest": _rest,
-    "xmpp": _xmpp,
-}
-"""Makes the face of each protocol, if it is configured; the last argument is called whenever the face has become ready.
-
-An address belongs to the first face that claims it. The face of XMPP claims all, so it stays the last row.
-"""
+log = structlog.get_logger(__name__)
 
 
 def faces_of(
     broker: Broker, settings: Settings, accounts: Accounts, on_ready: Callable[[], None]
 ) -> list[Face]:
     """Return the configured faces; their users log in to these accounts."""
-    made = [make(broker, settings, accounts, on_ready) for make in FACES.values()]
-    return [face for face in made if face is not None]
-
-
-def takers(settings: Settings, faces: Sequence[Face]) -> list[SettingsTaker]:
-    """Return the parts that apply reloaded settings to the faces."""
-    takers: list[SettingsTaker] = [XmppReload(faces)]
-    if is_served(settings):
-        from pubqueue.wiring.stomp import StompReload  # noqa: PLC0415  # only if it is used
-
-        takers.append(StompReload(faces))
-    if rest_is_served(settings):
-        from pubqueue.wiring.rest import RestReload  # noqa: PLC0415  # only if it is used
-
-        takers.append(RestReload(faces))
-    return takers
+    served = [row for row in FACES.values() if row.is_served(settings)]
+    return [row.make(broker, settings, accounts, on_ready) for row in served]
 
 
 # What is served over HTTP: hosts, and the doors of faces on them.
-
-log = structlog.get_logger(__name__)
-
-LISTENING: Final = {
-    "http": ("http", "http.listening"),
-    "rest": ("rest.listen", "rest.listening"),
-    "json": ("grpc.json", "grpc.listening_for_json"),
-}
-"""The key of the addresses of each server of HTTP, and the event in the log when it listens."""
-
-
-class Door(Protocol):
-    """A part of a host that lets requests in to a face."""
-
-    traffic: Traffic
-
-    def lead_to(self, faces: Iterable[object]) -> None:
-        """Let requests in to the face among these that answers them."""
-
-
-class Server(Struct, frozen=True):
-    """A host, its addresses, and its row of `LISTENING`."""
-
-    word: str
-    host: HttpHost
-    places: tuple[Place, ...]
 
 
 class OverHttp(Struct, frozen=True):
@@ -189,17 +64,14 @@ async def over_http(settings: Settings, accounts: Accounts) -> AsyncIterator[Ove
 
     """
     own = _own(settings)
-    servers, doors = list(own), []
-    if rest_is_served(settings):
-        doors.append(_rest_door(settings, servers))
-    if settings.grpc.json:
-        doors.append(_json_door(settings, servers))
-    if settings.stomp.web_socket:
-        doors.append(_stomp_door(settings, own[0].host))
-    traffic = [
-        *(one.host.traffic for one in servers[len(own) :]),
-        *(door.traffic for door in doors),
-    ]
+    # the last row first: where a server has several doors, REST has its paths before others
+    found = [each for row in reversed(FACES.values()) if (each := row.on_http(settings))]
+    for each in found:
+        if each.server is None:
+            own[0].host.mount(each.door)
+    others = [each.server for each in found if each.server is not None]
+    servers, doors = [*own, *others], [each.door for each in found]
+    traffic = [*(one.host.traffic for one in others), *(door.traffic for door in doors)]
     by, hosts = service_of(settings), [one.host for one in own]
     async with (
         monitored(settings, by, accounts, hosts, traffic) as observers,
@@ -216,59 +88,13 @@ def _own(settings: Settings) -> tuple[Server, ...]:
         return ()
     from pubqueue.faces.http import HttpHost  # noqa: PLC0415  # takes a while to import
 
-    return (Server("http", HttpHost(), places),)
+    return (Server("http", "http.listening", HttpHost(), places),)
 
 
 async def _listen(server: Server, ends: AsyncExitStack) -> None:
-    key, event = LISTENING[server.word]
     try:
         addresses = await ends.enter_async_context(server.host.serving(server.places))
     except CannotListenError as problem:
-        raise ConfigError(str(problem), key=key) from None
+        raise ConfigError(str(problem), key=server.key) from None
     for name, port in addresses:
-        log.info(event, host=name, port=port)
-
-
-def _stomp_door(settings: Settings, host: HttpHost) -> Door:
-    """Mount STOMP over WebSocket on the host of the page."""
-    from pubqueue.faces.stomp.web_socket import StompDoor  # noqa: PLC0415  # only if it is used
-
-    trusted = partial(is_trusted, proxies=settings.proxies())
-    door = StompDoor(settings.stomp.web_socket, settings.stomp.origins, trusted)
-    host.mount(door)
-    return door
-
-
-def _rest_door(settings: Settings, servers: list[Server]) -> Door:
-    """Mount REST on the host of the page if the addresses are the same, else on a host of its own."""
-    from pubqueue.faces.http import HttpHost  # noqa: PLC0415
-    from pubqueue.faces.rest.door import RestDoor  # noqa: PLC0415
-    from pubqueue.wiring.rest import bounds_of, profiles_of  # noqa: PLC0415  # only if it is used
-
-    door, rest = RestDoor(profiles_of(settings)), settings.rest
-    if not shares_http(settings):
-        host = HttpHost(
-            bounds=bounds_of(settings), head=rest.head_timeout, idle=rest.keepalive, word="rest"
-        )
-        servers.append(Server("rest", host, rest_places(settings)))
-    servers[-1].host.mount(door)
-    return door
-
-
-def _json_door(settings: Settings, servers: list[Server]) -> Door:
-    """Mount v1beta1a on the host of the page if the addresses are the same, else on a host of its own."""
-    from pubqueue.faces.http import HttpHost  # noqa: PLC0415  # only if it is used
-
-    try:
-        from pubqueue.faces.grpc.transcoding import JsonDoor  # noqa: PLC0415
-        from pubqueue.wiring.grpc import JSON_BOUNDS, json_places  # noqa: PLC0415
-    except ModuleNotFoundError as problem:
-        raise without_grpc(problem) from None
-
-    door = JsonDoor()
-    if json_shares_http(settings):
-        servers[0].host.mount(door)
-    else:
-        host = HttpHost((door,), JSON_BOUNDS, word="json")
-        servers.append(Server("json", host, json_places(settings)))
-    return door
+        log.info(server.event, host=name, port=port)

@@ -14,13 +14,13 @@ from msgspec import Struct
 from pubqueue import __version__
 from pubqueue.config.nodes import Comparison, bring_nodes, bring_schedules, read_all
 from pubqueue.config.reloading import Parts, Reloader, terms_of, trim_of
-from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.face import PlaceTakenError, RunningFaces
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError
 from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
+from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
@@ -29,7 +29,7 @@ from pubqueue.model.replies import About
 from pubqueue.monitor.server import ProcessObservers
 from pubqueue.monitor.systemd import service_manager
 from pubqueue.stores import Timed, shown_address
-from pubqueue.wiring.faces import faces_of, over_http, takers
+from pubqueue.wiring.faces import faces_of, over_http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -145,8 +145,8 @@ class _Run:
         for face in self._faces:
             if isinstance(face, XmppFace):
                 work += [face.watch_workers(self._store), face.watch_messages(self._store)]
-        process, faces = self._process, self._faces
-        others = [*faces, *process.http.hosts, *takers(process.settings, faces)]
+        process = self._process
+        others = [*self._faces, *process.http.hosts]
         parts = Parts(self._broker, self._store, self._reaper, process.accounts, others)
         return [*work, process.reloader.run(process.settings, parts)]
 

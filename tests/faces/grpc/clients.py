@@ -12,7 +12,7 @@ from pubqueue.accounts.accounts import Accounts
 from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.face import GrpcFace
-from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.listener.tls import Place
 from pubqueue.model.entities import Jid
 
@@ -33,13 +33,13 @@ def users():
     return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
-def a_face(broker, terms=None, tls=None, more_users=()):
+def a_face(broker, settings=None, tls=None, more_users=()):
     """Return a face on a free port of loopback; callers without credentials are `etl`."""
     principals = Principals(home="localhost")
     principals.welcome(Jid(f"{name}@{SERVICE}") for name in NAMES)
     accounts = Accounts([*users(), *more_users], principals, SERVICE)
     place = Place("127.0.0.1", 0)
-    return GrpcFace(broker, accounts, [place], terms or GrpcTerms(anonymous="etl"), tls=tls)
+    return GrpcFace(broker, accounts, [place], settings or GrpcSettings(anonymous="etl"), tls=tls)
 
 
 class Stub:

@@ -13,7 +13,7 @@ from faces.sides import SERVICE
 from grpc import StatusCode
 
 from pubqueue.faces.grpc.iam import account_of, granted
-from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import ResourceKind, v1
 from pubqueue.faces.grpc.wire import iam as m
 from pubqueue.model.entities import Affiliation, Jid
@@ -24,7 +24,7 @@ OK, BARRED, INVALID = StatusCode.OK, StatusCode.PERMISSION_DENIED, StatusCode.IN
 
 @pytest.fixture
 def make_face():
-    return partial(clients.a_face, terms=GrpcTerms())
+    return partial(clients.a_face, settings=GrpcSettings())
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.grpc import endpoints, push
 from pubqueue.faces.grpc.endpoints import EndpointError, is_allowed, may_resolve_to, read
-from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import tech as t
 from pubqueue.faces.grpc.wire import v1 as m
 
@@ -28,8 +28,10 @@ INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
 
 @pytest.fixture
 def make_face():
-    terms = GrpcTerms(anonymous="etl", push_to=("127.0.0.1:*", "localhost:*", "*.example.org:443"))
-    return partial(clients.a_face, terms=terms)
+    settings = GrpcSettings(
+        anonymous="etl", push_to=("127.0.0.1:*", "localhost:*", "*.example.org:443")
+    )
+    return partial(clients.a_face, settings=settings)
 
 
 @pytest.fixture

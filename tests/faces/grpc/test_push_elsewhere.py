@@ -15,7 +15,7 @@ from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.grpc import endpoints, push
-from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.nodeconfig import Settings
@@ -55,7 +55,7 @@ async def hooks():
 async def both(make_store, monkeypatch):
     monkeypatch.setattr(push, "RESCAN", NEVER)
     monkeypatch.setattr(push, "WAIT", NEVER)
-    face = partial(clients.a_face, terms=GrpcTerms(anonymous="etl", push_to=("127.0.0.1:*",)))
+    face = partial(clients.a_face, settings=GrpcSettings(anonymous="etl", push_to=("127.0.0.1:*",)))
     async with two_sides(make_store, face) as sides:
         await until(lambda: all(side.face.addresses for side in sides))
         channels = [

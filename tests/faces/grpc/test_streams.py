@@ -260,7 +260,7 @@ async def test_a_service_that_stops_ends_its_streams(side, open_stream):  # G30,
 
 
 async def test_too_many_streams_are_refused(v1, side, open_stream):
-    side.face.terms = type(side.face.terms)(anonymous="etl", streams_per_account=1)
+    side.face.grpc = type(side.face.grpc)(anonymous="etl", streams_per_account=1)
     first = open_stream()
     await until(lambda: side.broker.waiting.takes)
     refused = v1.subscriber.StreamingPull(silent())

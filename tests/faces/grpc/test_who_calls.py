@@ -18,7 +18,7 @@ from harness.servers.tls import certify, openssl
 from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc.callers import GrpcTls, peer_of
-from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.faces.listener.tls import TlsFiles
 from pubqueue.model.entities import Affiliation, Jid, Principal
@@ -49,7 +49,7 @@ BEARER = (("authorization", f"Bearer {TOKEN}"),)
 
 @pytest.fixture
 def make_face():
-    return partial(clients.a_face, terms=GrpcTerms(), more_users=MORE)
+    return partial(clients.a_face, settings=GrpcSettings(), more_users=MORE)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ class TestTls:
     @pytest.fixture
     def make_face(self, files):
         tls = GrpcTls(TlsFiles(str(files.certificate), str(files.key), str(files.ca)))
-        return partial(clients.a_face, terms=GrpcTerms(), tls=tls, more_users=MORE)
+        return partial(clients.a_face, settings=GrpcSettings(), tls=tls, more_users=MORE)
 
     def connected(self, side, files, pair):
         key, chain = pair

@@ -18,7 +18,7 @@ from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.rest.door import RestDoor
 from pubqueue.faces.rest.face import RestFace
 from pubqueue.faces.rest.hornetq.routes import profile as hornetq
-from pubqueue.faces.rest.settings import RestTerms
+from pubqueue.faces.rest.settings import RestSettings
 from pubqueue.faces.rest.star.routes import profile
 from pubqueue.faces.xmpp.xml.fields import wanted
 from pubqueue.model.decision import Refused
@@ -46,10 +46,10 @@ def users():
     return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
-def a_face(broker, **terms):
+def a_face(broker, **settings):
     """Return a face of REST; `serving` has a host for it."""
     accounts = Accounts(users(), Principals(home="localhost"), SERVICE)
-    return RestFace(broker, accounts, RestTerms(settings=wanted, **terms))
+    return RestFace(broker, accounts, RestSettings(**settings), wanted)
 
 
 @asynccontextmanager
@@ -104,11 +104,11 @@ def client(root, name="etl", **more):
 
 
 @asynccontextmanager
-async def served(store=None, calendar=None, **terms):
+async def served(store=None, calendar=None, **settings):
     """Serve from a store, by default one in memory, by the machine's time or a calendar."""
     async with AsyncExitStack() as ends:
         store = store or MemoryStore(Memory())
-        side = Side(store, lambda broker: a_face(broker, **terms), calendar)
+        side = Side(store, lambda broker: a_face(broker, **settings), calendar)
         await side.begin()
         ends.push_async_callback(_end, side)
         root = await ends.enter_async_context(hosted(side.face))

@@ -12,7 +12,7 @@ ASKED = {
 
 @pytest.fixture
 async def shared():
-    async with served(cors_origins=frozenset({PAGE})) as one:
+    async with served(cors_origins=(PAGE,)) as one:
         await one.make("jobs")
         yield one
 

@@ -66,7 +66,7 @@ async def test_a_page_of_another_origin_works_the_queue_by_fetch():
     async with (
         asyncio.timeout(TIMEOUT),
         page_server() as shown,
-        served(cors_origins=frozenset({shown.origin})) as rest,
+        served(cors_origins=(shown.origin,)) as rest,
         chromium() as browser,
     ):
         await rest.make("jobs", backoff_min=0)

@@ -1,19 +1,19 @@
 """What absolute links begin with, and who is believed about it."""
 
-from ipaddress import ip_network
-
 import pytest
 from faces.rest.clients import links, served
 from multidict import CIMultiDict
 
+from pubqueue.faces.checks import networks
 from pubqueue.faces.http.host import client_of
 from pubqueue.faces.http.problems import ProblemError
 from pubqueue.faces.rest.door import identify
 from pubqueue.faces.rest.items import links_in
 from pubqueue.faces.rest.links import Link, base_of, path
-from pubqueue.faces.rest.settings import RestTerms
+from pubqueue.faces.rest.settings import RestSettings
 
-PROXIES = (ip_network("10.0.0.0/24"), ip_network("127.0.0.1/32"))
+PROXIES = ("10.0.0.0/24", "127.0.0.1/32")
+NETWORKS = networks("rest.proxies", PROXIES)
 PROXY, OTHER = "10.0.0.7", "10.0.1.7"
 
 
@@ -38,7 +38,7 @@ PROXY, OTHER = "10.0.0.7", "10.0.1.7"
 )
 def test_a_base_is_that_of_the_last_proxy_that_is_trusted(peer, headers, base):  # W09
     given = CIMultiDict({"Host": "q.example", **headers})
-    assert base_of(given, peer, RestTerms(proxies=PROXIES), is_private=False) == base
+    assert base_of(given, peer, RestSettings(proxies=PROXIES), is_private=False) == base
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,20 @@ def test_a_base_is_that_of_the_last_proxy_that_is_trusted(peer, headers, base): 
 )
 def test_a_host_that_is_none_is_refused(headers):  # W09
     with pytest.raises(ProblemError) as caught:
-        base_of(CIMultiDict(headers), PROXY, RestTerms(proxies=PROXIES), is_private=False)
+        base_of(CIMultiDict(headers), PROXY, RestSettings(proxies=PROXIES), is_private=False)
     assert caught.value.status == 400
 
 
 def test_a_base_of_the_settings_is_the_only_one():  # W09
-    terms = RestTerms(base_url="https://q.example/x/", proxies=PROXIES)
+    settings = RestSettings(base_url="https://q.example/x/", proxies=PROXIES)
     given = CIMultiDict({"Host": "a b", "X-Forwarded-Host": "h.example"})
-    assert base_of(given, PROXY, terms, is_private=False) == "https://q.example/x"
+    assert base_of(given, PROXY, settings, is_private=False) == "https://q.example/x"
 
 
 def test_a_connection_with_tls_has_links_with_it():  # W09
-    assert base_of(CIMultiDict({"Host": "q"}), OTHER, RestTerms(), is_private=True) == "https://q"
+    assert (
+        base_of(CIMultiDict({"Host": "q"}), OTHER, RestSettings(), is_private=True) == "https://q"
+    )
 
 
 async def test_links_of_an_answer_follow_the_request():  # R35, W09
@@ -96,15 +98,15 @@ async def test_links_of_an_answer_follow_the_request():  # R35, W09
     ],
 )
 def test_the_client_is_the_one_that_the_proxy_names(peer, said, client):
-    assert client_of(peer, CIMultiDict({"X-Forwarded-For": said}), PROXIES) == client
+    assert client_of(peer, CIMultiDict({"X-Forwarded-For": said}), NETWORKS) == client
 
 
 @pytest.mark.parametrize(
-    ("peer", "terms"), [("192.0.2.1", RestTerms()), (OTHER, RestTerms(proxies=PROXIES))]
+    ("peer", "settings"), [("192.0.2.1", RestSettings()), (OTHER, RestSettings(proxies=PROXIES))]
 )
-async def test_credentials_in_plain_text_are_not_accepted_from_afar(peer, terms):
+async def test_credentials_in_plain_text_are_not_accepted_from_afar(peer, settings):
     with pytest.raises(ProblemError) as caught:
-        await identify(CIMultiDict(), peer, None, terms, is_private=False)
+        await identify(CIMultiDict(), peer, None, settings, is_private=False)
     assert caught.value.status == 403
 
 

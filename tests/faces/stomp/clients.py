@@ -11,12 +11,12 @@ from pubqueue.accounts.accounts import Accounts
 from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.stomp.codec import VERSIONS, Fault, Frame, FrameReader, Side, write
-from pubqueue.faces.stomp.face import UNSENT, StompFace
-from pubqueue.faces.stomp.settings import StompTerms
+from pubqueue.faces.stomp.face import StompFace
+from pubqueue.faces.stomp.settings import UNSENT, StompSettings
 
 NAMES = ("etl", "bee", "ann", "eva", "slow", "eve")
-BEATS = 600_000
-"""Milliseconds: no test waits for a beat that is not about beats."""
+BEATS = 600.0
+"""Seconds: no test waits for a beat that is not about beats."""
 
 
 def users():
@@ -25,15 +25,15 @@ def users():
     return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
-def a_face(broker, tls=None, terms=None, *, auto_creates=False, **bounds):
+def a_face(broker, tls=None, stomp=None, *, auto_creates=False, **bounds):
     """Return a face on a free port."""
     accounts = Accounts(users(), Principals(home="localhost"), SERVICE)
     face = StompFace(
         broker,
         accounts,
         [Place("127.0.0.1", 0, tls)],
-        terms or StompTerms(heart_beat=BEATS),
-        Bounds(**({"unsent": UNSENT} | bounds)),
+        stomp or StompSettings(heart_beat=BEATS),
+        bounds=Bounds(**({"unsent": UNSENT} | bounds)),
         auto_creates=auto_creates,
     )
     FACES.append(face)

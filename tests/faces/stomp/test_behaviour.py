@@ -14,7 +14,7 @@ from harness.patience import TIMEOUT, turns, until
 
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.faces.stomp.protocol import UNDER_WAY
-from pubqueue.faces.stomp.settings import StompTerms
+from pubqueue.faces.stomp.settings import StompSettings
 from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
@@ -93,7 +93,7 @@ async def test_stomp_is_connect(served):  # S01
     connection.say("STOMP", accept_version="1.2", login="etl", passcode=clients.RIGHT)
     answer = await connection.hear()
     assert (answer.command, answer.headers["version"]) == ("CONNECTED", "1.2")
-    assert answer.headers["heart-beat"] == f"{clients.BEATS},{clients.BEATS}"
+    assert answer.headers["heart-beat"] == "600000,600000"
 
 
 async def test_without_a_common_version_there_is_none(served):  # S02
@@ -157,7 +157,7 @@ async def test_a_silent_client_is_closed():
 
 
 async def test_heart_beats_are_sent_and_a_client_that_misses_its_own_is_closed():  # S04, N18
-    async with serving(terms=StompTerms(heart_beat=50)) as served:
+    async with serving(stomp=StompSettings(heart_beat=0.05)) as served:
         quiet = await served.log_in(heart_beat="0,50")
         assert await quiet.reader.readexactly(3) == b"\n\n\n"
         silent = await served.works("bee")
@@ -362,7 +362,7 @@ def _retract():
 
 
 async def test_a_late_ack_may_be_an_error():
-    async with serving(terms=StompTerms(heart_beat=clients.BEATS, late_is_error=True)) as served:
+    async with serving(stomp=StompSettings(heart_beat=clients.BEATS, late_ack="error")) as served:
         bee, etl = await served.works(), await served.log_in()
         await put(etl, "a")
         ack = (await bee.hear()).headers["ack"]

@@ -21,7 +21,7 @@ from pubqueue.faces.stomp.frames import (
 )
 from pubqueue.faces.stomp.protocol import ACTS, Act, Stage, connected, greeting
 from pubqueue.faces.stomp.refusals import Message, Problem, error
-from pubqueue.faces.stomp.settings import StompTerms
+from pubqueue.faces.stomp.settings import StompSettings
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Draft, Item, ItemId, Jid, Millis, NodeName, State
 from pubqueue.model.notices import Announce, Deliver
@@ -351,13 +351,15 @@ def test_an_error_has_a_message_a_receipt_and_a_sentence():  # S21
 )
 def test_the_highest_common_version_is_used(accepted, version):
     headers = {} if accepted is None else {"accept-version": accepted}
-    found = greeting(Frame("CONNECT", headers), StompTerms())
+    found = greeting(Frame("CONNECT", headers), StompSettings())
     assert found.version.name == version
-    assert connected(found, StompTerms(), "s").headers["version"] == version
+    assert connected(found, StompSettings(), "s").headers["version"] == version
 
 
 def test_without_a_common_version_ours_are_named():
-    no = greeting(Frame("CONNECT", {"accept-version": "2.0"}), StompTerms(versions=(V11, V12)))
+    no = greeting(
+        Frame("CONNECT", {"accept-version": "2.0"}), StompSettings(versions=("1.1", "1.2"))
+    )
     assert (no.message, no.headers) == (Message.UNSUPPORTED_VERSION, (("version", "1.1,1.2"),))
 
 
@@ -367,9 +369,9 @@ def test_without_a_common_version_ours_are_named():
 )
 def test_beats_are_the_larger_of_both(said, silence, pause):
     headers = {"accept-version": "1.2"} | ({} if said is None else {"heart-beat": said})
-    found = greeting(Frame("CONNECT", headers), StompTerms())
+    found = greeting(Frame("CONNECT", headers), StompSettings())
     assert (found.silence, found.pause) == (silence, pause)
-    assert connected(found, StompTerms(), "s").headers["heart-beat"] == "10000,10000"
+    assert connected(found, StompSettings(), "s").headers["heart-beat"] == "10000,10000"
 
 
 @pytest.mark.parametrize(
@@ -383,14 +385,14 @@ def test_beats_are_the_larger_of_both(said, silence, pause):
 )
 def test_what_a_connect_cannot_have(headers, message):
     found = greeting(
-        Frame("CONNECT", {"accept-version": "1.2"} | headers), StompTerms(hosts=("here",))
+        Frame("CONNECT", {"accept-version": "1.2"} | headers), StompSettings(hosts=("here",))
     )
     assert getattr(found, "message", None) == message
 
 
 def test_a_greeting_does_not_show_the_passcode():
     given = {"accept-version": "1.2", "login": "etl", "passcode": "hidden"}
-    assert "hidden" not in f"{greeting(Frame('CONNECT', given), StompTerms())!r}"
+    assert "hidden" not in f"{greeting(Frame('CONNECT', given), StompSettings())!r}"
 
 
 def test_what_is_done_with_each_frame_in_each_stage():

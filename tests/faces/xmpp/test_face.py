@@ -19,11 +19,11 @@ from structlog.testing import capture_logs
 from pubqueue.accounts.credentials import Principals
 from pubqueue.config.loading import load
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.settings import ServerPlace
 from pubqueue.faces.xmpp.xml import stanza
 from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES
 from pubqueue.model.entities import Jid
 from pubqueue.wiring.serving import queue
-from pubqueue.wiring.xmpp import place_of
 from pubqueue_xeps.wire.ns import PUBSUB
 
 IQ, MESSAGE = f"{{{ACCEPT}}}iq", f"{{{ACCEPT}}}message"
@@ -120,7 +120,7 @@ async def asking(folder):
         async with queue(reported) as broker:
             face = XmppFace(
                 broker,
-                place_of(reported),
+                ServerPlace.of(reported),
                 Principals(admins=[Jid("boss@localhost")], home="localhost"),
             )
             serving = asyncio.create_task(face.run())

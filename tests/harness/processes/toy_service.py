@@ -19,6 +19,7 @@ from pubqueue import logs
 from pubqueue.accounts import credentials
 from pubqueue.config.settings import Settings
 from pubqueue.faces.listener import Bounds, Place, Tls, TlsFiles
+from pubqueue.faces.table import Row
 from pubqueue.model.entities import Jid
 from pubqueue.wiring import faces, serving
 
@@ -59,7 +60,7 @@ async def serve(store: str, connections: int, *files: str) -> None:
         )
         return face
 
-    faces.FACES = {WORD: made}
+    faces.FACES = {WORD: Row(make=made)}
     await serving.serve(settings(store), stop=stop)
 
 

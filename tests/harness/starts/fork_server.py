@@ -26,10 +26,9 @@ LIBRARIES += [
     for name in ("bind", "mechanisms", "preapproval", "rosterver", "session", "starttls")
 ]
 OURS: Final = [
-    "pubqueue.wiring.rest",
-    "pubqueue.wiring.stomp",
     "pubqueue.faces.rest.door",
     "pubqueue.faces.rest.face",
+    "pubqueue.faces.rest.profiles",
     "pubqueue.faces.stomp.face",
     "pubqueue.faces.stomp.web_socket",
     "pubqueue.faces.xmpp.face",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pubqueue.accounts.accounts import Proven
-    from pubqueue.faces.grpc.settings import GrpcTerms
+    from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.grpc.wire import ResourceKind
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Item, ItemId, Jid, Millis, Principal
@@ -112,17 +112,17 @@ class OpenStreams:
         """Return all of them."""
         return tuple(self._streams.values())
 
-    def check(self, account: Jid, terms: GrpcTerms) -> None:
+    def check(self, account: Jid, grpc: GrpcSettings) -> None:
         """Check that the account may open another one.
 
         Raises:
             CallError: there are too many, of all accounts or of this one.
 
         """
-        if len(self) >= terms.streams or self._counts[account] >= terms.streams_per_account:
+        if len(self) >= grpc.streams or self._counts[account] >= grpc.streams_per_account:
             raise CallError(
                 StatusCode.RESOURCE_EXHAUSTED,
-                f"There may be {terms.streams} streams, and {terms.streams_per_account} of one account.",
+                f"There may be {grpc.streams} streams, and {grpc.streams_per_account} of one account.",
             )
 
     def enter(self, stream: OpenStream) -> None:
@@ -151,7 +151,7 @@ class OpenStreams:
 class Backend(Protocol):
     """The interface of the face for calls."""
 
-    terms: GrpcTerms
+    grpc: GrpcSettings
     outstanding: Outstanding
     service: Principal
     """The service itself."""
@@ -236,7 +236,7 @@ class Call:
 
     def may_use(self, project: str) -> bool:
         """Return whether the project exists for the account."""
-        if project == wire.BRIDGE and not self.backend.terms.bridge:
+        if project == wire.BRIDGE and not self.backend.grpc.bridge:
             return False
         return self._projects is None or project in self._projects
 

@@ -37,6 +37,7 @@ from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.grpc.callers import GrpcTls
-    from pubqueue.faces.grpc.settings import GrpcTerms
+    from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.listener.tls import Place
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Millis, Principal
@@ -55,9 +56,6 @@ if TYPE_CHECKING:
     Context = grpc.aio.ServicerContext[Any, Any]
 
 log = structlog.get_logger(__name__)
-
-MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""Bytes of a stored payload: the maximum that an owner can allow."""
 
 DRAIN: Final = 1.5
 """Seconds to answer the calls that were read, when the service stops; see `Broker.drain`."""
@@ -91,16 +89,16 @@ class GrpcFace:
         broker: Broker,
         accounts: Accounts,
         places: Sequence[Place],
-        terms: GrpcTerms,
+        settings: GrpcSettings,
         *,
         tls: GrpcTls | None = None,
         json: Iterable[str] = (),
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._broker, self.accounts, self.terms = broker, accounts, terms
+        self._broker, self.accounts, self.grpc = broker, accounts, settings
         self._places, self._tls, self._on_ready = places, tls, on_ready
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
-        self._who = Who(accounts, broker.service, terms.anonymous)
+        self._who = Who(accounts, broker.service, settings.anonymous)
         self.calls = GrpcCalls(certificate_ends=lambda: tls.certificate_ends if tls else None)
         self.traffic = Traffic(calls=self.calls)
         self.service = accounts.principals.service(broker.service)
@@ -278,7 +276,7 @@ class GrpcFace:
             CallError: there are too many, of all accounts or of this one.
 
         """
-        self.streams.check(call.account, self.terms)
+        self.streams.check(call.account, self.grpc)
         stream = OpenStream(self.puller(call.account), call.origin, peer_of(call.origin.peer))
         self.streams.enter(stream)
         return stream

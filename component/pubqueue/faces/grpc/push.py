@@ -108,7 +108,7 @@ class Worker:
             node = self._node = reply.node if isinstance(reply, Described) else None
             before = self.endpoint
             endpoint = self.endpoint = (
-                None if node is None else endpoint_of(node, self._backend.terms.push_to)
+                None if node is None else endpoint_of(node, self._backend.grpc.push_to)
             )
             if node is None or endpoint is None:
                 if node is None and before is not None:
@@ -219,7 +219,7 @@ class Pushers:
 
     def start(self) -> None:
         """Look for subscriptions with an endpoint, if anything may be pushed at all."""
-        if self._backend.terms.push_to and self._scanning is None:
+        if self._backend.grpc.push_to and self._scanning is None:
             self._scanning = asyncio.create_task(self._scan(), name="push scan")
 
     async def stop(self) -> None:
@@ -268,7 +268,7 @@ class Pushers:
     def _see(self, node: Node) -> None:
         if (found := self._workers.get(node.name)) is not None:
             found[0].see(node)
-        elif endpoint_of(node, self._backend.terms.push_to) is not None:
+        elif endpoint_of(node, self._backend.grpc.push_to) is not None:
             worker = Worker(self._backend, node.name)
             task = asyncio.create_task(worker.run(), name="pushing")
             self._workers[node.name] = worker, task

@@ -1,13 +1,41 @@
-"""The table `[grpc]`, and what callers get of it."""
+"""The table `[grpc]`: its keys, what follows from them, and what is refused."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
 
-# The table `[grpc]` of the configuration.
+from pubqueue.faces.checks import (
+    ConfigError,
+    addresses,
+    are_those_of_http,
+    check_pair,
+    is_trusted,
+    read_tls,
+)
+from pubqueue.faces.listener import Bounds, Tls, TlsFiles, places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.faces.checks import Shared
+    from pubqueue.faces.listener import Place
+
+T = TypeVar("T")
+
+JSON: Final = "json"
+"""The name of the JSON server in metrics and in the log."""
+
+JSON_BOUNDS: Final = Bounds(login=0)
+"""The limits of that server; each waiting pull has a connection of its own."""
+
+KEYS: Final = TlsFiles("grpc.tls_certificate", "grpc.tls_key", "grpc.client_ca")
+
+_NAME: Final = re.compile(r"[a-z0-9._-]{1,64}")
+_PUSH: Final = re.compile(r"[^\s:/]+|\[[0-9a-fA-F:]+\]")
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
@@ -43,19 +71,114 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     streams_per_account: _Count = 5_000
     """Streams of one account that may be open at a time."""
 
+    @property
+    def is_served(self) -> bool:
+        """Whether gRPC or its JSON is configured."""
+        return bool(self.listen or self.json)
 
-# The settings for callers over gRPC.
+    def grpc_addresses(self) -> tuple[Place, ...]:
+        """Return where gRPC is served; it has its TLS itself.
 
+        Raises:
+            ConfigError: an address is not valid.
 
-class GrpcTerms(Struct, frozen=True):
-    """The settings of all calls."""
+        """
+        return addresses("grpc.listen", self.listen)
 
-    anonymous: str = ""
-    """The user whose account callers without credentials have; empty: they are refused."""
-    bridge: bool = True
-    """Whether the project `xmpp` has the nodes of other protocols."""
-    push_to: tuple[str, ...] = ()
-    """Where messages may be pushed to."""
-    streams: int = 10_000
-    streams_per_account: int = 5_000
-    """Streams that may be open at a time: of all accounts, and of one."""
+    def json_addresses(self) -> tuple[Place, ...]:
+        """Return where JSON is served, without TLS.
+
+        Raises:
+            ConfigError: an address is not valid.
+
+        """
+        return addresses("grpc.json", self.json)
+
+    def asked(self) -> tuple[tuple[str, tuple[Place, ...]], ...]:
+        """Return the addresses that the doctor connects to, with the names by which it reports them."""
+        return (("gRPC", self.grpc_addresses()), ("JSON", self.json_addresses()))
+
+    def json_places(self) -> tuple[Place, ...]:
+        """Return where JSON is served on a server of its own, with TLS if there is a certificate.
+
+        Raises:
+            ConfigError: the files or an address cannot be used.
+
+        """
+        if not self.tls_certificate:
+            return self.json_addresses()
+        return places(self.json, self.read_tls(partial(Tls, face=JSON, alpn=("http/1.1",))))
+
+    def json_shares_http(self, shared: Shared) -> bool:
+        """Return whether JSON shares the server of the page and of metrics."""
+        return are_those_of_http(self.json_addresses(), shared)
+
+    def grpc_tls(self, make: Callable[[TlsFiles], T]) -> T | None:
+        """Return the TLS of gRPC, or None without a certificate or if only JSON is served.
+
+        Raises:
+            ConfigError: the files cannot be used.
+
+        """
+        return self.read_tls(make) if self.tls_certificate and self.listen else None
+
+    def read_tls(self, make: Callable[[TlsFiles], T]) -> T:
+        """Return what is made of the certificate.
+
+        Raises:
+            ConfigError: the files cannot be used.
+
+        """
+        files = TlsFiles(self.tls_certificate, self.tls_key, self.client_ca)
+        return read_tls(make, files, KEYS)
+
+    def check(self, shared: Shared) -> None:
+        """Check the settings, and that strangers cannot get the account of callers without credentials.
+
+        Raises:
+            ConfigError: they are inconsistent, or an address is not valid.
+
+        """
+        check_pair("grpc", self.tls_certificate, self.tls_key)
+        if self.client_ca and not self.tls_certificate:
+            raise ConfigError(
+                "grpc.client_ca needs tls_certificate and tls_key", key="grpc.client_ca"
+            )
+        if self.anonymous and _NAME.fullmatch(self.anonymous) is None:
+            raise ConfigError(
+                f"grpc.anonymous must be 1 to 64 of a-z, 0-9, '.', '_' and '-', not {self.anonymous!r}",
+                key="grpc.anonymous",
+                value=self.anonymous,
+            )
+        for place in self.grpc_addresses():
+            self._check_open("listen", place, has_tls=bool(self.tls_certificate))
+        is_shared = self.json_shares_http(shared)
+        certificate = shared.http_certificate if is_shared else self.tls_certificate
+        for place in self.json_addresses():
+            self._check_open("json", place, has_tls=bool(certificate))
+        for pattern in self.push_to:
+            host, _, port = pattern.rpartition(":")
+            if _PUSH.fullmatch(host) is None or not (port == "*" or port.isdecimal()):
+                raise ConfigError(
+                    f"grpc.push_to must be host:port, such as *.example.org:443, not {pattern!r}",
+                    key="grpc.push_to",
+                    value=pattern,
+                )
+
+    def _check_open(self, key: str, place: Place, *, has_tls: bool) -> None:
+        """Check an address that strangers may reach."""
+        if is_trusted(place.host):
+            return
+        if self.anonymous:
+            raise ConfigError(
+                f"grpc.anonymous: strangers who reach {place.shown} would have its account; use loopback addresses in {key}",
+                key="grpc.anonymous",
+                value=self.anonymous,
+            )
+        if not has_tls:
+            raise ConfigError(
+                f"grpc.{key}: credentials would travel to {place.shown} in plain text; use a loopback address, or"
+                " tls_certificate and tls_key",
+                key=f"grpc.{key}",
+                value=getattr(self, key),
+            )

@@ -64,7 +64,7 @@ async def create_subscription(call: Call, request: tech.Subscription) -> tech.Su
     topic = of_tech(request.topic, ResourceKind.TOPIC)
     call.node(topic, ResourceKind.TOPIC, "topic")
     name = subscription_name(request.name) or _random(project_of(topic))
-    await subscriptions.create(call, name, topic, settings(request, call.backend.terms.push_to))
+    await subscriptions.create(call, name, topic, settings(request, call.backend.grpc.push_to))
     return shown_subscription(await subscriptions.found(call, name))
 
 
@@ -111,7 +111,7 @@ async def modify_push_config(call: Call, request: tech.ModifyPushConfigRequest) 
     """Set or clear the push endpoint."""
     name = subscription_name(request.subscription)
     before = (await subscriptions.found(call, name)).config
-    endpoint, push_to = request.push_config.push_endpoint, call.backend.terms.push_to
+    endpoint, push_to = request.push_config.push_endpoint, call.backend.grpc.push_to
     await subscriptions.configure(call, name, push(endpoint, push_to, before))
     return tech.Empty()
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from pubqueue.accounts.credentials import Bearer, Certificate
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
+from pubqueue.faces.checks import address_of
 from pubqueue.faces.grpc import subscriptions, wire
 from pubqueue.faces.grpc import tech as binding
 from pubqueue.faces.grpc.callers import LARGE, WORD, Turns
@@ -52,7 +53,7 @@ from pubqueue.faces.grpc.tech import (
 from pubqueue.faces.grpc.topics import MAX_MESSAGES
 from pubqueue.faces.grpc.wire import MAX_ATTRIBUTES, tech
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import CHALLENGES, address_of, allow, connection, credentials_of
+from pubqueue.faces.http.host import CHALLENGES, allow, connection, credentials_of
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:

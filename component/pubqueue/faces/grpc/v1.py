@@ -33,7 +33,7 @@ WAIT: Final = 5.0
 async def create_subscription(call: Call, request: v1.Subscription) -> v1.Subscription:
     """Create the subscription."""
     await subscriptions.create(
-        call, request.name, request.topic, fields.settings(request, call.backend.terms.push_to)
+        call, request.name, request.topic, fields.settings(request, call.backend.grpc.push_to)
     )
     return fields.shown(await subscriptions.found(call, request.name))
 
@@ -48,7 +48,7 @@ async def update_subscription(call: Call, request: v1.UpdateSubscriptionRequest)
     name = request.subscription.name
     node = await subscriptions.found(call, name, "subscription.name")
     wanted = fields.updated(
-        *(request.subscription, request.update_mask.paths, node.config, call.backend.terms.push_to)
+        *(request.subscription, request.update_mask.paths, node.config, call.backend.grpc.push_to)
     )
     await subscriptions.configure(call, name, wanted)
     return fields.shown(await subscriptions.found(call, name))
@@ -105,7 +105,7 @@ async def modify_ack_deadline(call: Call, request: v1.ModifyAckDeadlineRequest) 
 async def modify_push_config(call: Call, request: v1.ModifyPushConfigRequest) -> Empty:
     """Set or clear the push endpoint; without one, messages are kept until they are pulled."""
     node = await subscriptions.found(call, request.subscription)
-    push_to = call.backend.terms.push_to
+    push_to = call.backend.grpc.push_to
     wanted = fields.push_updated(request.push_config, push_to, node.config)
     await subscriptions.configure(call, request.subscription, wanted)
     return Empty()

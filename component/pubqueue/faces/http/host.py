@@ -9,8 +9,6 @@ import logging
 import time
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -21,18 +19,18 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import Reason
 from pubqueue.engine.observe import Traffic
+from pubqueue.faces.checks import address_of, is_trusted
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-    from ipaddress import IPv4Network, IPv6Network
     from urllib.parse import SplitResult
 
+    from pubqueue.faces.checks import Networks
     from pubqueue.faces.listener import Place
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-    Networks = Iterable[IPv4Network | IPv6Network]
 
 
 # Accepts HTTP connections within limits, bounds the time of requests, and passes them to independent parts.
@@ -334,25 +332,6 @@ def logger() -> logging.Logger:
 
 
 # Finds the client of a connection: loopback addresses and proxies may report it.
-
-
-@lru_cache(maxsize=4096)
-def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address in the text, or None if it is not one."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
-
-
-def is_trusted(peer: str, proxies: Networks, *, loopback: bool = True) -> bool:
-    """Return whether the address belongs to a proxy or, with `loopback`, to this host."""
-    address = address_of(peer)
-    if address is None:
-        return False
-    return (loopback and address.is_loopback) or any(address in network for network in proxies)
 
 
 def client_of(peer: str, headers: Mapping[str, str], proxies: Networks) -> str:

@@ -17,8 +17,9 @@ from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
+from pubqueue.faces.checks import is_trusted
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import client_of, connection, is_trusted
+from pubqueue.faces.http.host import client_of, connection
 from pubqueue.faces.http.problems import ProblemError, not_found, unavailable
 from pubqueue.faces.rest import exchange
 from pubqueue.faces.rest.exchange import Exchange, answer, too_large
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.faces.rest.links import Profile, Resource
-    from pubqueue.faces.rest.settings import RestTerms
+    from pubqueue.faces.rest.settings import RestSettings
 
 
 # The part of the HTTP host that lets requests in: who it is, which route it is, and an answer in every case.
@@ -71,9 +72,11 @@ class RestDoor:
 
     async def _expect(self, request: web.Request) -> web.StreamResponse | None:
         """Ask for the body of a request that waits for that, unless it is too large for any (RFC 9110 10.1.1)."""
-        terms = None if self._face is None else self._face.terms
+        settings = None if self._face is None else self._face.settings
         size = request.content_length or 0
-        if terms is not None and size > (limit := max(terms.max_body, terms.max_batch_body)):
+        if settings is not None and size > (
+            limit := max(settings.max_body, settings.max_batch_body)
+        ):
             return too_large(limit).response()
         if await host.meets_expectation(request):
             return None
@@ -97,7 +100,7 @@ class RestDoor:
             log.error("request.failed", face=WORD, route=word, **fault(problem))  # noqa: TRY400  # no payload in a trace
             response = ProblemError(500, "fault").response()
         if self._face is not None and not response.prepared:
-            exchange.share(response, request.headers, self._face.terms.cors_origins)
+            exchange.share(response, request.headers, self._face.settings.cors_origins)
         self.requests.count(profile.name, word, response.status)
         return response
 
@@ -112,14 +115,14 @@ class RestDoor:
             raise unavailable()
         face.check_serving()
         at = connection()
-        headers, terms = request.headers, face.terms
-        base = base_of(headers, at.peer, terms, is_private=at.is_private)
+        headers, settings = request.headers, face.settings
+        base = base_of(headers, at.peer, settings, is_private=at.is_private)
         if request.method == "OPTIONS":
             if found is None:
                 raise not_found()
-            return answer(204, _allowed(found[0].allow, headers, terms))
-        proven = await identify(headers, at.peer, face.accounts, terms, is_private=at.is_private)
-        check_origin(request.method, headers, base, terms)
+            return answer(204, _allowed(found[0].allow, headers, settings))
+        proven = await identify(headers, at.peer, face.accounts, settings, is_private=at.is_private)
+        check_origin(request.method, headers, base, settings)
         if found is None:
             raise not_found()
         resource, names = found
@@ -131,12 +134,14 @@ class RestDoor:
         return response
 
 
-def _allowed(allow: str, headers: Mapping[str, str], terms: RestTerms) -> list[tuple[str, str]]:
+def _allowed(
+    allow: str, headers: Mapping[str, str], settings: RestSettings
+) -> list[tuple[str, str]]:
     """Return the answer to OPTIONS."""
     shared = exchange.is_preflight("OPTIONS", headers)
     return [
         ("Allow", allow),
-        *(exchange.preflight(headers, allow, terms.cors_origins) if shared else ()),
+        *(exchange.preflight(headers, allow, settings.cors_origins) if shared else ()),
     ]
 
 
@@ -163,7 +168,12 @@ def unauthorized(detail: str) -> ProblemError:
 
 
 async def identify(
-    headers: Mapping[str, str], peer: str, accounts: Accounts, terms: RestTerms, *, is_private: bool
+    headers: Mapping[str, str],
+    peer: str,
+    accounts: Accounts,
+    settings: RestSettings,
+    *,
+    is_private: bool,
 ) -> Proven:
     """Return the user whose credentials a request has.
 
@@ -171,10 +181,10 @@ async def identify(
         ProblemError: it has none, or they are wrong, or may have been read by others on their way.
 
     """
-    if not (is_private or terms.plain_http or is_trusted(peer, terms.proxies)):
+    if not (is_private or settings.plain_http or is_trusted(peer, settings.trusted)):
         raise ProblemError(403, "forbidden", "credentials are accepted only over HTTPS")
     given = _given(headers.get("Authorization"))
-    found = await accounts.prove(given, face=WORD, peer=client_of(peer, headers, terms.proxies))
+    found = await accounts.prove(given, face=WORD, peer=client_of(peer, headers, settings.trusted))
     if isinstance(found, Proven):
         return found
     if found.wait:
@@ -204,7 +214,9 @@ def _given(authorization: str | None) -> Plain | Bearer:
             raise unauthorized("the scheme is Basic or Bearer")
 
 
-def check_origin(method: str, headers: Mapping[str, str], base: str, terms: RestTerms) -> None:
+def check_origin(
+    method: str, headers: Mapping[str, str], base: str, settings: RestSettings
+) -> None:
     """Refuse a request that a page of another site has caused: browsers send Basic credentials by themselves.
 
     Raises:
@@ -216,7 +228,7 @@ def check_origin(method: str, headers: Mapping[str, str], base: str, terms: Rest
     origin = headers.get("Origin")
     if origin is not None:
         ours = urlsplit(base)
-        if origin == f"{ours.scheme}://{ours.netloc}" or origin in terms.cors_origins:
+        if origin == f"{ours.scheme}://{ours.netloc}" or origin in settings.cors_origins:
             return
     elif headers.get("Sec-Fetch-Site", "none") != "cross-site":
         return

@@ -19,15 +19,14 @@ from pubqueue.model.replies import RostersWanted
 from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Collection, Iterable, Mapping
 
     from multidict import CIMultiDictProxy
 
     from pubqueue.accounts.accounts import Proven
     from pubqueue.faces.rest.face import RestFace
     from pubqueue.faces.rest.links import Profile, Route
-    from pubqueue.faces.rest.settings import RestTerms
+    from pubqueue.faces.rest.settings import RestSettings
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Described
@@ -58,9 +57,9 @@ class Exchange:
         """The principal: the bare account, which holds the locks."""
 
     @property
-    def terms(self) -> RestTerms:
+    def settings(self) -> RestSettings:
         """The settings of the face."""
-        return self.face.terms
+        return self.face.settings
 
     @property
     def node(self) -> NodeName:
@@ -171,9 +170,9 @@ class Exchange:
             ProblemError: it is too large, or too slow.
 
         """
-        most = self.terms.max_body if limit is None else limit
+        most = self.settings.max_body if limit is None else limit
         await self.face.room()
-        return await read(self.request, most, self.terms.body_timeout)
+        return await read(self.request, most, self.settings.body_timeout)
 
     async def no_body(self) -> None:
         """Refuse a body that is not empty.
@@ -279,7 +278,7 @@ def is_preflight(method: str, headers: Mapping[str, str]) -> bool:
 
 
 def preflight(
-    headers: Mapping[str, str], allow: str, origins: AbstractSet[str]
+    headers: Mapping[str, str], allow: str, origins: Collection[str]
 ) -> list[tuple[str, str]]:
     """Return the headers about what a page of the origin may send to a resource; none for an origin that is not listed."""
     origin = headers["Origin"]
@@ -297,7 +296,7 @@ def preflight(
 
 
 def share(
-    response: web.StreamResponse, headers: Mapping[str, str], origins: AbstractSet[str]
+    response: web.StreamResponse, headers: Mapping[str, str], origins: Collection[str]
 ) -> None:
     """Let a page of a listed origin read the answer."""
     if not origins:

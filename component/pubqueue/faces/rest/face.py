@@ -27,28 +27,28 @@ from pubqueue.model.entities import Jid, Millis, account_of, seconds
 from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.model.records import ServiceSecret
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 from pubqueue.rules.once import KeepSecret
 from pubqueue.rules.presence import Bounce
 from pubqueue.rules.settle import ReadHeld, Settle, Verb
 from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.engine.broker import Broker
-    from pubqueue.faces.rest.settings import RestTerms
+    from pubqueue.faces.rest.settings import RestSettings, WithRest
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Item, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
+    from pubqueue.rules.nodeconfig import Settings
 
     Message = tuple[Item, bytes]
+    FormReader = Callable[[Mapping[str, Sequence[str]]], Settings]
 
 
 log = structlog.get_logger(__name__)
-
-MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""Bytes of a payload: the maximum that an owner can allow."""
 
 DRAIN: Final = 1.5
 """Seconds to answer the requests that were read, when the service stops; see `Broker.drain`."""
@@ -69,15 +69,18 @@ class RestFace:
         self,
         broker: Broker,
         accounts: Accounts,
-        terms: RestTerms,
+        settings: RestSettings,
+        read_form: FormReader,
         *,
         places: Iterable[str] = (),
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self.broker, self.accounts, self.terms = broker, accounts, terms
+        self.broker, self.accounts, self.settings = broker, accounts, settings
+        self.read_form = read_form
+        """Reads the fields of a node's form."""
         self._places, self._on_ready = tuple(places), on_ready
-        self.waiting = WaitingRequests(broker, lambda: self.terms)
-        self.pulling = PullConsumers(broker, lambda: self.terms)
+        self.waiting = WaitingRequests(broker, lambda: self.settings)
+        self.pulling = PullConsumers(broker, lambda: self.settings)
         """The pull consumers of the profile `hornetq`."""
         self._intake = Intake(lambda: None, self._on_room)
         self._room, self._read = asyncio.Event(), asyncio.Event()
@@ -87,7 +90,7 @@ class RestFace:
         self.one_off = OneOffKeys(b"")
         """Makes and verifies one-off keys, once the face serves."""
         self._open: set[asyncio.Future[Reply]] = set()
-        self.pusher = RestPusher(lambda: self.terms.push, accounts, broker.service)
+        self.pusher = RestPusher(lambda: self.settings.push, accounts, broker.service)
         self.traffic = Traffic(pushes=self.pusher.outcomes)
         self.pushing = Workers(*(broker, accounts.principals, self.pusher, self._process, WORD))
         """Works registrations, once the face serves."""
@@ -97,6 +100,10 @@ class RestFace:
 
     async def enter(self, _on_waiting: Callable[[], None]) -> None:
         """Return at once: the host listens already."""
+
+    def take_settings(self, settings: WithRest) -> None:
+        """Apply the settings from the next request on."""
+        self.settings = settings.rest
 
     async def check(self, _patience: float) -> str:
         """Return the places where it would listen."""
@@ -285,8 +292,8 @@ class PullConsumer:
 class PullConsumers:
     """The consumers that this process knows."""
 
-    def __init__(self, broker: Broker, terms: Callable[[], RestTerms]) -> None:
-        self._broker, self._terms = broker, terms
+    def __init__(self, broker: Broker, settings: Callable[[], RestSettings]) -> None:
+        self._broker, self._settings = broker, settings
         self._known: dict[tuple[Jid, NodeName], PullConsumer] = {}
         self._of_account: Counter[Jid] = Counter()
         self._kept: OrderedDict[PullConsumer, int] = OrderedDict()
@@ -326,7 +333,7 @@ class PullConsumers:
         """Note a request of the consumer: it is closed if there is none for long."""
         self._stay(consumer)
         if not consumer.users and self.find(consumer.by, consumer.node) is consumer:
-            idle = self._terms().consumer_idle
+            idle = self._settings().consumer_idle
             consumer.closing = asyncio.get_running_loop().call_later(idle, self.close, consumer)
 
     def begin(self, consumer: PullConsumer) -> None:
@@ -459,10 +466,10 @@ MARGIN = 30.0
 
 
 class WaitingRequests:
-    """The waiting requests of a face, by account. `terms` returns the current settings."""
+    """The waiting requests of a face, by account. `settings` returns the current settings."""
 
-    def __init__(self, broker: Broker, terms: Callable[[], RestTerms]) -> None:
-        self._broker, self._terms = broker, terms
+    def __init__(self, broker: Broker, settings: Callable[[], RestSettings]) -> None:
+        self._broker, self._settings = broker, settings
         self._of_account: Counter[Jid] = Counter()
         self.counts = HttpRequests()
         self._ending: asyncio.Future[None] | None = None
@@ -483,11 +490,13 @@ class WaitingRequests:
         if not seconds:
             yield
             return
-        account, terms = by.account, self._terms()
-        if self.count >= terms.max_waiting:
-            raise ProblemError(429, "too-many", "too many requests wait", limit=terms.max_waiting)
-        if self._of_account[account] >= terms.max_waiting_of_account:
-            limit = terms.max_waiting_of_account
+        account, settings = by.account, self._settings()
+        if self.count >= settings.max_waiting:
+            raise ProblemError(
+                429, "too-many", "too many requests wait", limit=settings.max_waiting
+            )
+        if self._of_account[account] >= settings.max_waiting_of_account:
+            limit = settings.max_waiting_of_account
             raise ProblemError(
                 429, "too-many", "too many requests of the account wait", limit=limit
             )

@@ -8,7 +8,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 
-from pubqueue.faces.http.host import is_trusted, split
+from pubqueue.faces.checks import is_trusted
+from pubqueue.faces.http.host import split
 from pubqueue.faces.http.problems import bad_request
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from pubqueue.faces.rest.settings import RestTerms
+    from pubqueue.faces.rest.settings import RestSettings
 
     Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 
@@ -144,17 +145,19 @@ def path(*segments: str) -> str:
     return "".join(["/" + quote(segment, safe="") for segment in segments])
 
 
-def base_of(headers: Mapping[str, str], peer: str, terms: RestTerms, *, is_private: bool) -> str:
+def base_of(
+    headers: Mapping[str, str], peer: str, settings: RestSettings, *, is_private: bool
+) -> str:
     """Return what absolute links begin with, without a slash at the end.
 
     Raises:
         ProblemError: the host in the request is not one.
 
     """
-    if terms.base_url:
-        return terms.base_url.rstrip("/")
+    if settings.base_url:
+        return settings.base_url.rstrip("/")
     scheme, host, prefix = "https" if is_private else "http", headers.get("Host", ""), ""
-    if terms.proxies and is_trusted(peer, terms.proxies, loopback=False):
+    if settings.trusted and is_trusted(peer, settings.trusted, loopback=False):
         scheme, host, prefix = _reported(headers, scheme, host)
     if scheme not in {"http", "https"} or not HOST.fullmatch(host) or split(f"//{host}") is None:
         raise bad_request("the host of the request is not the name or the address of a host")

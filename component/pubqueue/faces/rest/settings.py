@@ -1,27 +1,45 @@
-"""The table `[rest]`, and what the face gets of it."""
+"""The table `[rest]`: its keys, what follows from them, and what is refused."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+import re
+from functools import cached_property, partial
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
 
-from pubqueue.faces.push.client import PushTerms
-from pubqueue.model.entities import Millis, seconds
-from pubqueue.rules.nodeconfig import Settings
+from pubqueue.faces.checks import (
+    ConfigError,
+    addresses,
+    are_those_of_http,
+    check_pair,
+    is_trusted,
+    networks,
+    read_tls,
+)
+from pubqueue.faces.listener import Bounds, Tls, TlsFiles, places
+from pubqueue.faces.push.client import PushTerms, TargetError
+from pubqueue.faces.push.client import read as read_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
+    from pubqueue.faces.checks import Shared
+    from pubqueue.faces.listener import Place
 
-# The table `[rest]` of the configuration.
+WORD: Final = "rest"
+"""The word of the face, in `faces` of a user and in addresses."""
 
-AT_START = frozenset(
+OFF: Final = "off"
+KEYS: Final = TlsFiles("rest.tls_certificate", "rest.tls_key")
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
+
+AT_START: Final = frozenset(
     {
-        *("listen", "rest_star", "hornetq", "tls_certificate", "tls_key"),
-        *("head_timeout", "keepalive", "write_timeout", "max_connections"),
+        *("rest.listen", "rest.rest_star", "rest.hornetq", "rest.tls_certificate", "rest.tls_key"),
+        *("rest.head_timeout", "rest.keepalive", "rest.write_timeout", "rest.max_connections"),
     }
 )
 """Keys that are read only at the start; all others are applied by a reload."""
@@ -31,7 +49,15 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _Bytes = Annotated[int, msgspec.Meta(ge=1, le=10 << 20)]
 
 
-class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WithRest(Protocol):
+    """Settings that have the table `[rest]`."""
+
+    @property
+    def rest(self) -> RestSettings:
+        """The table."""
+
+
+class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Clients of REST messaging over HTTP. They log in as `[[user]]`."""
 
     listen: str = ""
@@ -96,38 +122,138 @@ class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_waiting_of_account: _Count = 500
     """Requests of one account that wait for a message."""
 
+    @property
+    def is_served(self) -> bool:
+        """Whether REST is configured."""
+        return bool(self.listen)
 
-# The settings of the face.
+    @cached_property
+    def trusted(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of proxies, read once.
 
-WORD: Final = "rest"
-"""The word of the face, in `faces` of a user and in addresses."""
+        Raises:
+            ConfigError: one is not an address or a network.
+
+        """
+        return networks("rest.proxies", self.proxies)
+
+    @cached_property
+    def push(self) -> PushTerms:
+        """The allowed targets of pushes, read once.
+
+        Raises:
+            ConfigError: one is not a URL, or not a network.
+
+        """
+        try:
+            targets = tuple(read_target(url) for url in self.push_to)
+        except TargetError as problem:
+            raise ConfigError(f"rest.push_to: {problem}", key="rest.push_to") from None
+        try:
+            allowed = tuple(ip_network(text) for text in self.push_networks)
+        except ValueError as problem:
+            raise ConfigError(f"rest.push_networks: {problem}", key="rest.push_networks") from None
+        return PushTerms(
+            push_to=targets,
+            networks=allowed,
+            timeout=self.push_timeout,
+            retries=self.push_retries,
+        )
+
+    def prefixes(self) -> dict[str, str]:
+        """Return the path prefix of each served profile."""
+        found = {"rest-star": self.rest_star, "hornetq": self.hornetq}
+        return {name: prefix for name, prefix in found.items() if prefix != OFF}
+
+    def bounds(self) -> Bounds:
+        """Return the bounds of the host, if REST has one of its own."""
+        return Bounds(
+            connections=self.max_connections,
+            per_peer=max(1, self.max_connections // 4),
+            login=0,
+            unread=self.write_timeout,
+        )
+
+    def addresses(self) -> tuple[Place, ...]:
+        """Return where REST is served, without TLS.
+
+        Raises:
+            ConfigError: `rest.listen` contains something other than addresses.
+
+        """
+        return addresses("rest.listen", self.listen)
+
+    def places(self) -> tuple[Place, ...]:
+        """Return where REST is served, with TLS if there is a certificate.
+
+        Raises:
+            ConfigError: an address is not valid, or the files cannot be used.
+
+        """
+        if not self.tls_certificate:
+            return self.addresses()
+        files = TlsFiles(self.tls_certificate, self.tls_key)
+        make = partial(Tls, face=WORD, alpn=("http/1.1",))
+        return places(self.listen, read_tls(make, files, KEYS))
+
+    def shares_http(self, shared: Shared) -> bool:
+        """Return whether REST shares the server of the page and of metrics."""
+        return are_those_of_http(self.addresses(), shared)
+
+    def check(self, shared: Shared) -> None:
+        """Check the settings, and that passwords cannot be read on the network.
+
+        Raises:
+            ConfigError: they are inconsistent, or an address, a network, a prefix or a URL is not valid.
+
+        """
+        found, proxies = self.addresses(), self.trusted
+        _check_prefixes(self.prefixes())
+        _check_url("rest.base_url", self.base_url)
+        for origin in self.cors_origins:
+            _check_url("rest.cors_origins", origin)
+        _ = self.push
+        check_pair("rest", self.tls_certificate, self.tls_key)
+        if not self.is_served:
+            return
+        is_shared = self.shares_http(shared)
+        if is_shared and self.tls_certificate:
+            raise ConfigError(
+                "rest.tls_certificate: on the addresses of http the certificate is http_certificate",
+                key="rest.tls_certificate",
+            )
+        has_tls = bool(shared.http_certificate if is_shared else self.tls_certificate)
+        if has_tls or proxies or self.plain_http:
+            return
+        if not all(is_trusted(place.host) for place in found):
+            raise ConfigError(
+                f"rest.listen: passwords would travel to {self.listen} in plain text; use a loopback address, set"
+                " tls_certificate and tls_key, name the proxies that use TLS in proxies, or set plain_http",
+                key="rest.listen",
+                value=self.listen,
+            )
 
 
-def _by_names(form: Mapping[str, Sequence[str]]) -> Settings:
-    return Settings({name: "\n".join(values) for name, values in form.items()})
+def _check_prefixes(found: dict[str, str]) -> None:
+    for name, prefix in found.items():
+        key = f"rest.{name.replace('-', '_')}"
+        if not _PREFIX.fullmatch(prefix):
+            raise ConfigError(f"{key} must be a path such as /rest, or off", key=key, value=prefix)
+    ends = [prefix + "/" for prefix in found.values()]
+    if any(one is not other and one.startswith(other) for one in ends for other in ends):
+        raise ConfigError("rest: one prefix begins with another", key="rest")
 
 
-class RestTerms(Struct, frozen=True, kw_only=True):
-    """The settings of the face. Times are in seconds unless they are `Millis`.
-
-    `settings` reads the fields of a node's form.
-    """
-
-    base_url: str = ""
-    proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-    plain_http: bool = False
-    cors_origins: frozenset[str] = frozenset()
-    push: PushTerms = PushTerms()
-    nothing: int = 503
-    dups_ok: bool = True
-    once_for: Millis = seconds(86_400)
-    settled_for: Millis = seconds(600)
-    consumer_idle: float = 300.0
-    longest_wait: float = 60.0
-    max_body: int = 262_144
-    max_batch_body: int = 4 << 20
-    max_batch: int = 1000
-    max_waiting: int = 2000
-    max_waiting_of_account: int = 500
-    body_timeout: float = 30.0
-    settings: Callable[[Mapping[str, Sequence[str]]], Settings] = _by_names
+def _check_url(key: str, url: str) -> None:
+    """Check a URL; an empty base is not set, and an origin has no path."""
+    if key == "rest.base_url" and not url:
+        return
+    parts = urlsplit(url)
+    is_origin = key != "rest.cors_origins" or not parts.path
+    plain = not parts.query and not parts.fragment and "@" not in parts.netloc
+    if parts.scheme not in {"http", "https"} or not parts.netloc or not plain or not is_origin:
+        raise ConfigError(
+            f"{key} must be a URL such as https://queue.example.org, not {url!r}",
+            key=key,
+            value=url,
+        )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.stomp.codec import Version
     from pubqueue.faces.stomp.frames import Key, Wanted
     from pubqueue.faces.stomp.refusals import Problem
+    from pubqueue.faces.stomp.settings import StompSettings
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import ItemId, Jid, Millis, Principal
     from pubqueue.model.notices import Announce, Deliver, Notice
@@ -220,8 +221,7 @@ class Receiver(Protocol):
 class Backend(Protocol):
     """The interface that all sessions of a face share."""
 
-    max_subscriptions: int
-    late_is_error: bool
+    stomp: StompSettings
     auto_creates: bool
 
     def submit(self, by: Jid, request: Request, size: int, answer: Callable[[Reply], None]) -> None:

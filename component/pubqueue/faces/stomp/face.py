@@ -14,12 +14,13 @@ import structlog
 
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.flow import Intake
-from pubqueue.faces.listener import Bounds, Listener
+from pubqueue.faces.listener import Listener
 from pubqueue.faces.stomp.protocol import USER_GONE, WORD, StompProtocol
 from pubqueue.faces.stomp.refusals import Message, Problem, error
 from pubqueue.logs import fault
 from pubqueue.model import entities
 from pubqueue.model.notices import Deliver, singly
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
@@ -27,23 +28,15 @@ if TYPE_CHECKING:
 
     from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.engine.broker import Broker
-    from pubqueue.faces.listener import ClientConnection, Place
+    from pubqueue.faces.checks import Shared
+    from pubqueue.faces.listener import Bounds, ClientConnection, Place
     from pubqueue.faces.stomp.client import Receiver, Subscription
-    from pubqueue.faces.stomp.settings import StompTerms
+    from pubqueue.faces.stomp.settings import StompSettings
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Jid, Millis, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
 
 log = structlog.get_logger(__name__)
-
-MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""Bytes of a payload: the maximum that an owner can allow."""
-
-UNSENT: Final = 2 * MAX_PAYLOAD_BYTES
-"""Bytes that may wait in a socket. The face itself stops delivering long before."""
-
-UNREAD: Final = 30.0
-"""Seconds for a client to read some of the waiting data."""
 
 DRAIN: Final = 1.5
 """Seconds to answer the frames that were read, when the service stops; see `Broker.drain`."""
@@ -65,17 +58,16 @@ class StompFace:
         broker: Broker,
         accounts: Accounts,
         places: Sequence[Place],
-        terms: StompTerms,
-        bounds: Bounds = Bounds(unsent=UNSENT, unread=UNREAD),  # noqa: B008  # frozen
+        stomp: StompSettings,
         *,
+        bounds: Bounds | None = None,
         auto_creates: bool = False,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._broker, self.accounts, self.terms = broker, accounts, terms
+        self._broker, self.accounts, self.stomp = broker, accounts, stomp
         self._places, self._on_ready = places, on_ready
-        self.max_subscriptions, self.late_is_error = terms.max_subscriptions, terms.late_is_error
         self.auto_creates = auto_creates
-        self.listener = Listener(WORD, self._begin, bounds, busy=BUSY)
+        self.listener = Listener(WORD, self._begin, bounds or stomp.bounds(), busy=BUSY)
         self.traffic = Traffic(connections=self.listener.counts)
         self.protocols: set[StompProtocol] = set()
         self._receivers: dict[Jid, tuple[Receiver, Subscription]] = {}
@@ -109,6 +101,10 @@ class StompFace:
         self.go_up()
         self._on_ready()
         await asyncio.Event().wait()
+
+    def take_settings(self, shared: Shared) -> None:
+        """Apply the settings that can change, from the next frame on."""
+        self.auto_creates = shared.auto_creates
 
     async def reload(self) -> None:
         """Read certificates again."""

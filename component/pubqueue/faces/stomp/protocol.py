@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.observe import Traffic
     from pubqueue.faces.listener import ClientConnection
     from pubqueue.faces.stomp.codec import Version
-    from pubqueue.faces.stomp.settings import StompTerms
+    from pubqueue.faces.stomp.settings import StompSettings
     from pubqueue.model.entities import Jid
 
 
@@ -81,7 +81,7 @@ USER_GONE: Final = Problem(Message.LOGIN_REFUSED, "the user is no more, or has a
 class Served(Backend, Protocol):
     """The interface that all connections of a face share."""
 
-    terms: StompTerms
+    stomp: StompSettings
     accounts: Accounts
     traffic: Traffic
 
@@ -189,12 +189,12 @@ class StompProtocol(asyncio.Protocol):
     # --- logging in -----------------------------------------------------------------------------
 
     def _connect(self, frame: Frame) -> None:
-        greeted = greeting(frame, self._face.terms)
+        greeted = greeting(frame, self._face.stomp)
         if isinstance(greeted, Problem):
             self.fail(greeted)
             return
         self._version = greeted.version
-        self._reader.agree(greeted.version, self._face.terms.bounds)
+        self._reader.agree(greeted.version, FrameBounds())
         self.stage = Stage.PROVING
         self._proving = asyncio.create_task(self._prove(greeted), name="login")
 
@@ -236,7 +236,7 @@ class StompProtocol(asyncio.Protocol):
         self.connection.on_dismissed = self._dismissed
         self.connection.address = address
         resource = address.partition("/")[2]
-        self._wire.put(write(connected(greeted, self._face.terms, resource), greeted.version))
+        self._wire.put(write(connected(greeted, self._face.stomp, resource), greeted.version))
         self.connection.idle = greeted.silence
         if greeted.pause:
             self._beat(greeted.pause)
@@ -351,40 +351,40 @@ class Greeting(Struct, frozen=True):
         return EAGER * self.beats.sends / 1000
 
 
-def greeting(frame: Frame, terms: StompTerms) -> Greeting | Problem:
+def greeting(frame: Frame, stomp: StompSettings) -> Greeting | Problem:
     """Return the contents of a CONNECT."""
     headers = frame.headers
-    version = best_of(headers.get("accept-version"), terms.versions)
+    version = best_of(headers.get("accept-version"), stomp.spoken)
     if version is None:
-        return _no_version(terms)
+        return _no_version(stomp)
     offered = heart_beats_of(headers.get("heart-beat"))
     if offered is None:
         words = "heart-beat has to be two whole numbers of milliseconds with a comma between them"
         return Problem(Message.BAD_HEART_BEAT, words)
     host = headers.get("host")
-    if terms.hosts and host is not None and host not in terms.hosts:
+    if stomp.hosts and host is not None and host not in stomp.hosts:
         return Problem(Message.UNKNOWN_HOST, "the service does not have this name")
-    beats = _ours(terms).agreed_with(offered)
+    beats = _ours(stomp).agreed_with(offered)
     return Greeting(version, beats, headers.get("login", ""), headers.get("passcode", ""))
 
 
-def connected(greeted: Greeting, terms: StompTerms, session: str) -> Frame:
+def connected(greeted: Greeting, stomp: StompSettings, session: str) -> Frame:
     """Return the answer to a client that has logged in."""
     headers = {
         "version": greeted.version.name,
-        "heart-beat": _ours(terms).shown,
+        "heart-beat": _ours(stomp).shown,
         "server": SERVER,
         "session": session,
     }
     return Frame("CONNECTED", headers)
 
 
-def _ours(terms: StompTerms) -> HeartBeats:
-    return HeartBeats(terms.heart_beat, terms.heart_beat)
+def _ours(stomp: StompSettings) -> HeartBeats:
+    return HeartBeats(stomp.beat, stomp.beat)
 
 
-def _no_version(terms: StompTerms) -> Problem:
-    names = [name for name, version in VERSIONS.items() if version in terms.versions]
+def _no_version(stomp: StompSettings) -> Problem:
+    names = [name for name, version in VERSIONS.items() if version in stomp.spoken]
     return Problem(
         Message.UNSUPPORTED_VERSION,
         f"the service speaks STOMP {', '.join(names)}",

@@ -74,7 +74,7 @@ class Subscriptions:
             return asked
         if asked.id in self.named:
             return Problem(Message.ALREADY_SUBSCRIBED, "there is a subscription of this id")
-        most = client.backend.max_subscriptions
+        most = client.backend.stomp.subscriptions_per_connection
         if len(self.by_address) >= most:
             words = f"a connection has at most {most} subscriptions"
             return Problem(Message.TOO_MANY_SUBSCRIPTIONS, words)

@@ -138,7 +138,7 @@ class Unsettled:
 
     def late(self, owed: Owed) -> Problem | None:
         """Answer a late ACK or NACK: it has no effect, or is an error."""
-        if self._client.backend.late_is_error:
+        if self._client.backend.stomp.late_is_error:
             return OVER
         self._client.answers.done(owed, {"outcome": "lost"})
         return None

@@ -21,7 +21,7 @@ from pubqueue.faces.xmpp.link import Answers, Link, is_request, kind_of
 from pubqueue.faces.xmpp.receiver import Events, Receiver
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.requests import Requests
-from pubqueue.faces.xmpp.settings import DEFAULTS
+from pubqueue.faces.xmpp.settings import DEFAULTS, XmppTerms
 from pubqueue.faces.xmpp.signals import Rosters, Signals
 from pubqueue.faces.xmpp.stream.component import ENTERING, Component
 from pubqueue.faces.xmpp.stream.to_many import Pace, ToMany
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Traffic
     from pubqueue.engine.ports import Store
-    from pubqueue.faces.xmpp.settings import ServerPlace, XmppTerms
+    from pubqueue.faces.xmpp.settings import ServerPlace, WithXmpp
     from pubqueue.faces.xmpp.stream.single import Single
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
     from pubqueue.model.entities import NodeName
@@ -132,11 +132,15 @@ class XmppFace:
         self.component.traffic.messages = self.messages.counts
         return self.component.traffic
 
+    def take_settings(self, settings: WithXmpp) -> None:
+        """Apply the configured settings from the next stanza on."""
+        self.adopt(XmppTerms.of(settings))
+
     def adopt(self, terms: XmppTerms) -> None:
         """Apply these settings from the next stanza on."""
         self.requests.terms = terms
         self._workers.ping_after = terms.ping_after
-        self.messages.events.terms = terms.qos
+        self.messages.events.qos = terms.qos
         self.deliveries.repeating = terms.repeating
 
     async def enter(self, on_waiting: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ from pubqueue.faces.flow import notified_node
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.parse import nodes, queue
 from pubqueue.faces.xmpp.parse.iq import Carried, Iq, Step, read
-from pubqueue.faces.xmpp.settings import QOS_DEFAULTS, QosTerms
+from pubqueue.faces.xmpp.settings import DEFAULTS
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import SingleMessage
 from pubqueue.faces.xmpp.xml.refusals import StanzaError, behind, excessive, words
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.flow import Intake, Load
     from pubqueue.faces.xmpp.link import Link
+    from pubqueue.faces.xmpp.settings import QosSettings
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, Millis, Principal
@@ -469,10 +470,10 @@ class Events:
         write: Callable[[bytes], bool],
         now: Callable[[], Millis],
         new_id: Callable[[], str],
-        terms: QosTerms = QOS_DEFAULTS,
+        qos: QosSettings = DEFAULTS.qos,
     ) -> None:
         self._service, self._write, self._now, self._new_id = service, write, now, new_id
-        self.terms = terms
+        self.qos = qos
         self._waiting: dict[tuple[Jid, EventId], int] = {}
         """The number of occurrences that no event has reported yet, by account and kind."""
         self._sent: deque[float] = deque()
@@ -500,7 +501,7 @@ class Events:
         self._waiting[key] = 0 if sent else count
         if sent:
             self._send(sender, kind, count)
-        loop.call_later(self.terms.events_every, self._end, sender, kind)
+        loop.call_later(self.qos.events_every, self._end, sender, kind)
 
     def _end(self, sender: Jid, kind: EventId) -> None:
         count = self._waiting.pop((account_of(sender), kind))
@@ -510,7 +511,7 @@ class Events:
     def _may_send(self, now: float) -> bool:
         while self._sent and self._sent[0] <= now - MINUTE:
             self._sent.popleft()
-        if len(self._sent) >= self.terms.events_per_minute:
+        if len(self._sent) >= self.qos.events_per_minute:
             return False
         self._sent.append(now)
         return True
@@ -526,7 +527,7 @@ class Events:
             f'subject="{attribute(self._service)}" module="qos"'
         )
         inner = f"<message>{escape(sentence)}</message>{listed}"
-        for to in self.terms.events_to:
+        for to in self.qos.events_to:
             start = f'<message from="{attribute(self._service)}" to="{attribute(to)}" id="{self._new_id()}">'
             self._write(
                 f'{start}<log xmlns="{ns.EVENT_LOG}" {words}>{inner}</log></message>'.encode()

@@ -1,11 +1,12 @@
-"""The table `[qos]`, and what the face gets of the settings."""
+"""The table `[qos]`, and the other settings of XMPP."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.model.entities import seconds
 from pubqueue.model.records import MESSAGE_LIMITS, AssuredFrom, MessageLimits
@@ -75,22 +76,40 @@ class QosSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-# The face's settings for Quality of Service.
+# The settings of the face: keys without a table, and the table `[qos]`.
 
 
-class QosTerms(Struct, frozen=True):
-    """Whether the namespace is served; the recipients of events; the seconds between events about one account; events per minute."""
+class WithXmpp(Protocol):
+    """Settings that have those of XMPP."""
 
-    enabled: bool = True
-    events_to: tuple[Jid, ...] = ()
-    events_every: float = 60.0
-    events_per_minute: int = 60
+    @property
+    def jid(self) -> str:
+        """The address of the component."""
 
+    @property
+    def settle_by_get(self) -> bool:
+        """Whether an IQ of type `get` retracts and unlocks."""
 
-QOS_DEFAULTS: Final = QosTerms()
+    @property
+    def auto_creates(self) -> bool:
+        """Whether a publish can create a node."""
 
+    @property
+    def ping_after(self) -> float:
+        """Seconds after which a silent worker is pinged."""
 
-# The configured settings of the face.
+    @property
+    def qos(self) -> QosSettings:
+        """The table `[qos]`."""
+
+    def administrators(self) -> tuple[Jid, ...]:
+        """Return the accounts that may do everything."""
+
+    def shared_secret(self) -> str:
+        """Return the secret of the component."""
+
+    def address(self) -> tuple[str, int]:
+        """Return host and port of the server."""
 
 
 class ServerPlace(Struct, frozen=True):
@@ -99,6 +118,16 @@ class ServerPlace(Struct, frozen=True):
     jid: str
     secret: str
     server: tuple[str, int]
+
+    @classmethod
+    def of(cls, settings: WithXmpp) -> ServerPlace:
+        """Return the configured one.
+
+        Raises:
+            ConfigError: there is no secret, or `server` is not host:port.
+
+        """
+        return cls(settings.jid, settings.shared_secret(), settings.address())
 
 
 class XmppTerms(Struct, frozen=True, kw_only=True):
@@ -110,7 +139,20 @@ class XmppTerms(Struct, frozen=True, kw_only=True):
     """Seconds without a stanza after which a worker that holds items is pinged; 0: never."""
     repeating: Repeating | None = USUAL
     """How unanswered deliveries at a level are repeated; None: all deliveries are messages."""
-    qos: QosTerms = QosTerms()
+    qos: QosSettings = QosSettings()
+    """`events_to` has the administrators, unless others are named."""
+
+    @classmethod
+    def of(cls, settings: WithXmpp) -> XmppTerms:
+        """Return the configured ones."""
+        qos = settings.qos
+        return cls(
+            settle_by_get=settings.settle_by_get,
+            auto_creates=settings.auto_creates,
+            ping_after=settings.ping_after,
+            repeating=qos.repeating(),
+            qos=replace(qos, events_to=qos.events_to or settings.administrators()),
+        )
 
 
 DEFAULTS: Final = XmppTerms()

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pubqueue.accounts.accounts import Accounts, Proven
-    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
+    from pubqueue.faces.checks import Networks
     from pubqueue.model.decision import Refused
     from pubqueue.model.entities import Principal
     from pubqueue.operations.model import Answer, Given, Operation

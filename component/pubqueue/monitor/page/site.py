@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from multidict import MultiDict, MultiMapping
 
-    from pubqueue.config.checks import Networks
     from pubqueue.engine.broker import Broker
+    from pubqueue.faces.checks import Networks
     from pubqueue.model.entities import Principal
     from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Login, Logins

@@ -21,7 +21,7 @@ from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc import transcoding
 from pubqueue.faces.grpc.callers import LARGE
 from pubqueue.faces.grpc.server import UntilStop
-from pubqueue.faces.grpc.settings import GrpcTerms
+from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.statuses import STOPPING
 from pubqueue.model.entities import Jid
 
@@ -217,7 +217,7 @@ class TestUsers:
             User("tok", tokens=DIGEST, local=True),
             User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
         ]
-        return partial(clients.a_face, terms=GrpcTerms(), more_users=more)
+        return partial(clients.a_face, settings=GrpcSettings(), more_users=more)
 
     @pytest.fixture(autouse=True)
     def local(self, side):

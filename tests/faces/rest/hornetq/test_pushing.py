@@ -8,12 +8,13 @@ import pytest
 from aiohttp import web
 from faces.rest.clients import served
 from faces.rest.hornetq.steps import create, lead
-from faces.rest.push.hooks import LOOPBACK, Hook, hooked
+from faces.rest.push.hooks import Hook, hooked, pushes_to
 from harness.patience import LOOK, TIMEOUT, until
 from lxml import etree
 
-from pubqueue.faces.push.client import Outcome, PushTerms, Verdict, for_origin, read
+from pubqueue.faces.push.client import Outcome, Verdict, for_origin
 from pubqueue.faces.rest.push import HornetqWords, filled, judged
+from pubqueue.faces.rest.settings import RestSettings
 from pubqueue.stores.sqlite import SqliteStore
 
 XML = {"Content-Type": "application/xml"}
@@ -30,8 +31,8 @@ def document(href, rel="push", more="", **attributes):
 async def pushing(*hooks, store=None):
     """Serve with targets that may be pushed to."""
     async with asyncio.timeout(TIMEOUT), hooked(*hooks) as root:
-        push = PushTerms(push_to=(read(root),), networks=LOOPBACK, timeout=5.0)
-        async with served(store, push=push) as rest:
+        push = pushes_to(root, timeout=5.0)
+        async with served(store, **push) as rest:
             await rest.make("jobs", backoff_min=0)
             await rest.make("news", queueing=False)
             yield rest
@@ -174,9 +175,7 @@ async def test_a_queue_of_ours_is_a_destination():  # H21
             "<authentication><basic-auth><username>etl</username><password>"
             "correct horse battery staple</password></basic-auth></authentication>",
         )
-        terms = rest.face.terms
-        here = PushTerms(push_to=(read(rest.root.removesuffix("/rest")),), networks=LOOPBACK)
-        rest.face.terms = type(terms)(settings=terms.settings, push=here)
+        rest.face.settings = RestSettings(**pushes_to(rest.root.removesuffix("/rest")))
         assert (await register(bee, text)).status_code == 201
         await create(etl, b"one")
         message = await (await rest.as_()).post(
@@ -263,13 +262,13 @@ def test_an_answer_is_judged_by_the_counts_of_the_registration(
 async def test_a_registration_outlives_its_instance_and_topics_are_pushed(tmp_path):  # H30, H33
     hook = Hook()
     async with asyncio.timeout(TIMEOUT), hooked(hook) as root:
-        push = PushTerms(push_to=(read(root),), networks=LOOPBACK)
-        async with served(SqliteStore(tmp_path / "q.db"), push=push) as rest:
+        push = pushes_to(root)
+        async with served(SqliteStore(tmp_path / "q.db"), **push) as rest:
             await rest.make("news", queueing=False)
             bee = await rest.as_("bee", "hornetq")
             made = await register(bee, document(hook.url), "/topics/news")
             assert made.status_code == 201
-        async with served(SqliteStore(tmp_path / "q.db"), push=push) as rest:
+        async with served(SqliteStore(tmp_path / "q.db"), **push) as rest:
             etl = await rest.as_("etl", "hornetq")
             await until(lambda: rest.face.is_serving)
             for body in (b"one", b"two"):

@@ -8,8 +8,6 @@ from aiohttp import web
 from faces.rest.clients import served
 from lxml import etree
 
-from pubqueue.faces.push.client import PushTerms, read
-
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 
 
@@ -66,13 +64,18 @@ async def hooked(*hooks, also=()):
         await runner.cleanup()
 
 
+def pushes_to(root, networks=LOOPBACK, **more):
+    """Return settings by which messages may be pushed to this target; `more` are without `push_`."""
+    others = {f"push_{key}": value for key, value in more.items()}
+    return {"push_to": (root,), "push_networks": tuple(map(str, networks)), **others}
+
+
 @asynccontextmanager
-async def pushing(*hooks, networks=LOOPBACK, store=None, calendar=None, **terms):
+async def pushing(*hooks, networks=LOOPBACK, store=None, calendar=None, **settings):
     """Serve REST that may push to these targets."""
-    more = {"timeout": 5.0, **terms}
     async with hooked(*hooks) as root:
-        push = PushTerms(push_to=(read(root),), networks=networks, **more)
-        async with served(store, calendar, push=push) as rest:
+        push = pushes_to(root, networks, **{"timeout": 5.0, **settings})
+        async with served(store, calendar, **push) as rest:
             await rest.make("jobs", backoff_min=0)
             await rest.make("news", queueing=False)
             yield rest

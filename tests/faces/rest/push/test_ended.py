@@ -6,14 +6,13 @@ from contextlib import AsyncExitStack
 import pytest
 from faces.contract import make_store
 from faces.rest.clients import Served, a_face, hosted
-from faces.rest.push.hooks import LOOPBACK, Hook, hooked, register
+from faces.rest.push.hooks import Hook, hooked, pushes_to, register
 from faces.rest.served.service import NODES, RestService, on_port
 from faces.rest.test_messages import post
 from faces.sides import two_sides
 from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.killed_lives import killed_itself, start_doomed
 
-from pubqueue.faces.push.client import PushTerms, read
 from pubqueue_demo.prosody import free_ports
 
 __all__ = ["make_store"]
@@ -102,8 +101,8 @@ async def test_killed_between_two_steps_of_pushes_nothing_is_lost(point, tmp_pat
 async def test_another_instance_pushes_when_one_dies(make_store):
     hook = Hook()
     async with asyncio.timeout(TIMEOUT), hooked(hook) as root, AsyncExitStack() as ends:
-        push = PushTerms(push_to=(read(root),), networks=LOOPBACK)
-        both = two_sides(make_store, lambda broker: a_face(broker, push=push))
+        push = pushes_to(root)
+        both = two_sides(make_store, lambda broker: a_face(broker, **push))
         sides = await ends.enter_async_context(both)
         one, other = [
             Served(side, await ends.enter_async_context(hosted(side.face)), ends) for side in sides

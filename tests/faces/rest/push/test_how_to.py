@@ -8,8 +8,6 @@ import msgspec
 from faces.rest.push.hooks import Hook, pushing, register
 from faces.rest.test_messages import post
 
-from pubqueue.config.rest import push_terms
-from pubqueue.config.settings import Settings
 from pubqueue.faces.rest.settings import RestSettings
 
 PAGE = Path(__file__).parents[4] / "docs/how-to/rest-push.md"
@@ -40,5 +38,5 @@ async def test_the_program_verifies_a_push():  # W24
 def test_the_settings_are_read():
     table = tomllib.loads(block("toml"))["rest"]
     rest = msgspec.convert(table, RestSettings)
-    (target,) = push_terms(Settings(jid="q.x", rest=rest)).push_to
+    (target,) = rest.push.push_to
     assert target.host == "hooks.example.org"

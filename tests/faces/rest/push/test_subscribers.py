@@ -13,12 +13,11 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from faces.contract import stored
 from faces.rest.clients import follow, served
-from faces.rest.push.hooks import LOOPBACK, Hook, atom, hooked, pushing, register, state
+from faces.rest.push.hooks import Hook, atom, hooked, pushes_to, pushing, register, state
 from faces.rest.test_messages import post
 from harness.patience import LOOK, TIMEOUT, until
 
 from pubqueue.faces.push import worker
-from pubqueue.faces.push.client import PushTerms, read
 from pubqueue.model.entities import NodeName, later, seconds
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.engine import Calendar
@@ -395,8 +394,8 @@ async def test_a_name_that_resolves_to_another_address_the_second_time_is_not_fo
     monkeypatch.setattr(aiohttp.connector, "DefaultResolver", Resolver)
     async with hooked(hook, also=["127.0.0.9"]) as root:
         named = root.replace("127.0.0.1", "hooks.test")
-        push = PushTerms(push_to=(read(named),), networks=allowed, retries=1)
-        async with served(push=push) as rest:
+        push = pushes_to(named, allowed, retries=1)
+        async with served(**push) as rest:
             await rest.make("jobs", backoff_min=0)
             etl, bee = await rest.as_(), await rest.as_("bee")
             place = (await register(bee, hook.url.replace("127.0.0.1", "hooks.test"))).headers[
@@ -438,12 +437,12 @@ async def test_the_lock_holds_while_a_push_lasts_and_goes_back_at_once_with_the_
 async def test_a_registration_outlives_its_instance(tmp_path):
     hook = Hook()
     async with hooked(hook) as root:
-        push = PushTerms(push_to=(read(root),), networks=LOOPBACK)
-        async with served(SqliteStore(tmp_path / "q.db"), push=push) as rest:
+        push = pushes_to(root)
+        async with served(SqliteStore(tmp_path / "q.db"), **push) as rest:
             await rest.make("jobs", backoff_min=0)
             bee = await rest.as_("bee")
             assert (await register(bee, hook.url)).status_code == 201
-        async with served(SqliteStore(tmp_path / "q.db"), push=push) as rest:
+        async with served(SqliteStore(tmp_path / "q.db"), **push) as rest:
             await post(await rest.as_(), b"a")
             assert (await hook.next())[1] == b"a"
             await gone(rest)

@@ -11,7 +11,7 @@ from harness.servers.stage import SERVICE, staged
 from pubqueue.engine import reaper
 from pubqueue.faces.xmpp import receiver
 from pubqueue.faces.xmpp.parse.iq import Carried, Step
-from pubqueue.faces.xmpp.settings import QosTerms, XmppTerms
+from pubqueue.faces.xmpp.settings import QosSettings, XmppTerms
 from pubqueue.model.entities import Jid, Millis, NodeName, Principal
 from pubqueue.model.records import MAX_REASON_LENGTH
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
@@ -75,7 +75,7 @@ class Play:
         assert await self.events() == []
 
     def set_terms(self, **terms):
-        self.stage.face.adopt(XmppTerms(qos=QosTerms(**terms)))
+        self.stage.face.adopt(XmppTerms(qos=QosSettings(**terms)))
 
 
 @asynccontextmanager

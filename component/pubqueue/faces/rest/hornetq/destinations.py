@@ -18,7 +18,7 @@ from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.links import Link
 from pubqueue.faces.rest.star.publishing import draft_in, publish, published_under
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.entities import Millis, NodeName, seconds
 from pubqueue.model.records import PublishKey
 from pubqueue.rules.nodes import Create
 
@@ -84,7 +84,7 @@ async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
     name = root.get("name", "")
     if root.tag != tag or not name:
         raise bad_request(f"the body is an element {tag} with a name")
-    settings = exchange.terms.settings({"x-queueing#enabled": ["1" if is_queue else "0"]})
+    settings = exchange.face.read_form({"x-queueing#enabled": ["1" if is_queue else "0"]})
     reply = await exchange.face.submit(exchange.by, Create(exchange.by, NodeName(name), settings))
     if isinstance(reply, Refused) and reply.refusal is Refusal.NODE_EXISTS:
         raise ProblemError(412, "precondition-failed", "the destination exists")
@@ -106,7 +106,7 @@ _NUMBER: Final = re.compile(r"-?\d{1,15}", re.ASCII)
 
 async def create_message(exchange: Exchange, *, is_queue: bool | None) -> web.Response:
     """Publish a message; without `dups_ok` the client is redirected to a URL with an id of its own instead."""
-    if not exchange.terms.dups_ok:
+    if not exchange.settings.dups_ok:
         return await _redirect(exchange, is_queue=is_queue)
     draft = wished(exchange, await draft_in(exchange))
     reply = await publish(exchange, (draft,), is_queue=is_queue)
@@ -132,7 +132,7 @@ async def create_with_id(exchange: Exchange, *, is_queue: bool | None) -> web.Re
 def key_of(exchange: Exchange) -> PublishKey:
     """Return the key of the id in the path; ids of clients and ours are one space of an account."""
     mark = blake2b(exchange.names["id"].encode(), digest_size=20).hexdigest()
-    return PublishKey(f"id.{mark}", exchange.terms.once_for)
+    return PublishKey(f"id.{mark}", seconds(exchange.settings.once_for))
 
 
 async def _redirect(exchange: Exchange, *, is_queue: bool | None) -> web.Response:

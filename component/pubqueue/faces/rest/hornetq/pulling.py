@@ -15,7 +15,7 @@ from pubqueue.faces.rest.hornetq.destinations import PULL, fields_of, linked
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.star.consuming import FORM, form, nothing, prefer, token_of, verdict_of
-from pubqueue.model.entities import ItemId, Jid
+from pubqueue.model.entities import ItemId, Jid, seconds
 from pubqueue.rules.settle import Settle, Verb
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def consume(exchange: Exchange) -> web.Response | web.StreamResponse:
             return message_with(exchange, *consumer.open, [due(consumer, where), itself(where)])
         if number != consumer.due:
             raise stale(consumer, where)
-        wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+        wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
         found = await _take(exchange, consumer, wait.seconds)
         if found is None:
             return nothing_yet(exchange, consumer, where)
@@ -104,7 +104,7 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
         if is_new or consumer.open is not None:
             held = await consumers.held(by, exchange.node)
             consumer.open = next(iter(held), None)
-        wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+        wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
         if consumer.open is None:
             consumer.open = await _take(exchange, consumer, wait.seconds)
             if consumer.open is None:
@@ -129,7 +129,9 @@ async def acknowledge(exchange: Exchange) -> web.Response:
     if consumer is not None and consumer.open is not None and consumer.open[0].token != token:
         raise lost(following)
     item = ItemId(exchange.names["id"])
-    request = verdict.request(by, exchange.node, item, token, exchange.terms.settled_for)
+    request = verdict.request(
+        by, exchange.node, item, token, seconds(exchange.settings.settled_for)
+    )
     try:
         exchange.granted(await exchange.face.submit(exchange.by, request))
     except ProblemError as problem:
@@ -275,7 +277,7 @@ async def in_turn(exchange: Exchange, consumer: PullConsumer) -> AsyncIterator[N
 
 def nothing_yet(exchange: Exchange, consumer: PullConsumer, where: str) -> web.Response:
     """Return the answer when there was no message in time, with the link, which stays valid."""
-    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     response = nothing(exchange, wait)
     for name, value in fields_of([due(consumer, where)]):
         response.headers.add(name, value)
@@ -326,6 +328,6 @@ async def send(exchange: Exchange, response: web.Response) -> None:
         ConnectionError: the client has gone.
 
     """
-    share(response, exchange.request.headers, exchange.terms.cors_origins)
+    share(response, exchange.request.headers, exchange.settings.cors_origins)
     await response.prepare(exchange.request)
     await response.write_eof()

@@ -161,7 +161,7 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
 
 async def _next(exchange: Exchange, consumer: PullConsumer) -> bool | None:
     """Open the next message, and return whether others may have been skipped; None if none arrived in time."""
-    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     row = await _row(exchange, exchange.names["name"])
     behind = max(
         consumer.position or 0, 0 if row is None else row.position
@@ -186,7 +186,7 @@ def _with_links(
     response = message_with(exchange, item, payload, [first, itself(where)])
     if has_gap:
         response.headers.add(*GAP)
-    prefer(response, wait_of(exchange.request.headers, exchange.terms.longest_wait))
+    prefer(response, wait_of(exchange.request.headers, exchange.settings.longest_wait))
     return response
 
 

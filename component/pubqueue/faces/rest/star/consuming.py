@@ -15,7 +15,7 @@ from pubqueue.faces.rest.exchange import answer, wait_of
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Done, Refusal, Refused, Touched
-from pubqueue.model.entities import ItemId, Millis
+from pubqueue.model.entities import ItemId, Millis, seconds
 from pubqueue.rules.retrieve import Retrieve
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.unlock import Touch
@@ -35,7 +35,7 @@ async def take(exchange: Exchange) -> web.Response:
     """Return the next message of the queue, waiting for it if asked to."""
     check_selector(exchange)
     await exchange.no_body()
-    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     try:
         taken = await exchange.take(exchange.node, wait.seconds)
     except ProblemError as problem:
@@ -66,7 +66,7 @@ def check_selector(exchange: Exchange) -> None:
 
 def nothing(exchange: Exchange, wait: Wait) -> web.Response:
     """Return the answer when there was no message in time, according to the setting `nothing`."""
-    status = exchange.terms.nothing
+    status = exchange.settings.nothing
     if status == 503:  # noqa: PLR2004
         response = ProblemError(503, "nothing-yet").response()
     else:
@@ -195,7 +195,7 @@ async def settle(exchange: Exchange, verdict: Verdict, token: int) -> web.Respon
         ProblemError: it does not have this lock.
 
     """
-    item, remember = ItemId(exchange.names["id"]), exchange.terms.settled_for
+    item, remember = ItemId(exchange.names["id"]), seconds(exchange.settings.settled_for)
     request = verdict.request(exchange.by, exchange.node, item, token, remember)
     reply = await exchange.face.submit(exchange.by, request)
     if isinstance(reply, Refused) and reply.refusal is Refusal.NOT_A_QUEUE:

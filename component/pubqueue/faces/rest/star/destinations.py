@@ -129,7 +129,7 @@ async def _put(exchange: Exchange, *, is_queue: bool) -> web.Response:
         detail = "a message is acknowledged by its consumer: Message-Ack-Mode is single"
         raise ProblemError(501, "unsupported", detail)
     form = form_of(await exchange.body())
-    settings = exchange.terms.settings({**form, "x-queueing#enabled": ["1" if is_queue else "0"]})
+    settings = exchange.face.read_form({**form, "x-queueing#enabled": ["1" if is_queue else "0"]})
     create = Create(exchange.by, exchange.node, settings)
     reply = await exchange.face.submit(exchange.by, create)
     place = [("Location", exchange.url(*exchange.destination(is_queue=is_queue)))]
@@ -284,7 +284,7 @@ async def first(exchange: Exchange) -> web.Response:
 async def last(exchange: Exchange) -> web.Response:
     """Return the newest message."""
     await exchange.destined(is_queue=False)
-    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     found: Retrieved = await exchange.ask(Retrieve(exchange.by, exchange.node, newest=1))
     if not found.items:
         return await _after(exchange, 0)
@@ -327,7 +327,7 @@ async def message_behind(
 async def _after(exchange: Exchange, number: int) -> web.Response:
     """Return the first message after a number, waiting for it if requested."""
     await exchange.destined(is_queue=False)
-    wait = wait_of(exchange.request.headers, exchange.terms.longest_wait)
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     found = await message_behind(exchange, number, wait.seconds)
     if found is None:
         return nothing(exchange, wait)

@@ -18,7 +18,7 @@ from pubqueue.faces.rest.exchange import answer, none
 from pubqueue.faces.rest.items import draft_of, wishes_of
 from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Published, Refusal, Refused
-from pubqueue.model.entities import ItemId
+from pubqueue.model.entities import ItemId, seconds
 from pubqueue.model.records import PublishKey
 from pubqueue.rules.once import ReadUsedKey
 from pubqueue.rules.publication import Publish
@@ -135,7 +135,7 @@ async def _post_batch(exchange: Exchange, *, is_queue: bool) -> web.Response:
     entries = await entries_in(exchange)
     made = new_key(exchange, purpose(len(entries)))
     if given is None and any(entry.wishes.id for entry in entries):
-        given = PublishKey(f"batch.{made}", exchange.terms.once_for)
+        given = PublishKey(f"batch.{made}", seconds(exchange.settings.once_for))
     drafts = drafts_of(exchange, entries, lambda at: f"{made}-{at}")
     reply = await publish(exchange, drafts, is_queue=is_queue, key=given)
     name = made if given is None else given.name
@@ -212,8 +212,8 @@ def drafts_of(
             made = draft_of(entry.wishes, entry.body, partial(new_id, index), exchange.node_at)
         except ProblemError as problem:
             raise at(index, problem) from None
-        if (size := len(entry.body)) > exchange.terms.max_body:
-            raise at(index, too_large(exchange.terms.max_body, size))
+        if (size := len(entry.body)) > exchange.settings.max_body:
+            raise at(index, too_large(exchange.settings.max_body, size))
         found.append(made)
     return tuple(found)
 
@@ -231,16 +231,16 @@ async def entries_in(exchange: Exchange) -> list[Entry]:
         ProblemError: it is not a batch, or an entry has an error.
 
     """
-    request, terms = exchange.request, exchange.terms
+    request, settings = exchange.request, exchange.settings
     if request.content_type not in {batches.ATOM_TYPE, batches.MULTIPART_TYPE}:
         detail = f"a batch is {batches.ATOM_TYPE} or {batches.MULTIPART_TYPE}"
         raise ProblemError(415, "media-type", detail)
-    body = await exchange.body(terms.max_batch_body)
+    body = await exchange.body(settings.max_batch_body)
     if request.content_type == batches.ATOM_TYPE:
-        entries = await asyncio.to_thread(batches.entries_of_feed, body, terms.max_batch)
+        entries = await asyncio.to_thread(batches.entries_of_feed, body, settings.max_batch)
     else:
         boundary = boundary_of(request.headers["Content-Type"])
-        entries = batches.entries_of_parts(body, boundary, terms.max_batch)
+        entries = batches.entries_of_parts(body, boundary, settings.max_batch)
     if not entries:
         raise bad_request("the batch is empty")
     return entries
@@ -262,7 +262,7 @@ _GIVEN: Final = re.compile(r'"((?:[^"\\]|\\["\\])+)"|([!#-\[\]-~]+)')
 
 def once_key(exchange: Exchange, key: str) -> PublishKey:
     """Return the key of a publish by a one-off link: it is used once, whatever is published."""
-    return PublishKey(f"once.{key}", exchange.terms.once_for)
+    return PublishKey(f"once.{key}", seconds(exchange.settings.once_for))
 
 
 def given_key(exchange: Exchange) -> PublishKey | None:
@@ -279,7 +279,7 @@ def given_key(exchange: Exchange) -> PublishKey | None:
     if found is None:
         raise bad_request("Idempotency-Key is a string in quotes")
     mark = blake2b((found[1] or found[2]).encode(errors="surrogateescape"), digest_size=20)
-    return PublishKey(f"given.{mark.hexdigest()}", exchange.terms.once_for, strict=True)
+    return PublishKey(f"given.{mark.hexdigest()}", seconds(exchange.settings.once_for), strict=True)
 
 
 async def published_under(exchange: Exchange, name: str) -> tuple[ItemId, ...] | None:
@@ -298,7 +298,9 @@ def is_valid(exchange: Exchange, key: str, purpose: str) -> bool:
     """Return whether the key is one of ours for this account, node and purpose, and has not expired."""
     face = exchange.face
     place = exchange.by.account, exchange.node, purpose
-    return face.one_off.is_valid(key, face.broker.now(), exchange.terms.once_for, *place)
+    return face.one_off.is_valid(
+        key, face.broker.now(), seconds(exchange.settings.once_for), *place
+    )
 
 
 def check_key(exchange: Exchange, purpose: str, rel: str, below: str, *, is_queue: bool) -> str:

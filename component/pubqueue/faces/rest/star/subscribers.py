@@ -153,7 +153,7 @@ def check_target(exchange: Exchange, href: str) -> None:
         target = client.read(href)
     except client.TargetError as problem:
         raise bad_request(f"{problem}") from None
-    if not client.is_allowed(target, exchange.terms.push.push_to):
+    if not client.is_allowed(target, exchange.settings.push.push_to):
         detail = "messages may not be pushed to this URL"
         raise ProblemError(403, "target-not-allowed", detail)
 
@@ -308,7 +308,7 @@ async def _stream(exchange: Exchange) -> AsyncIterator[web.StreamResponse]:
     stream = web.StreamResponse(headers=headers)
     with exchange.face.waiting.counted(exchange.by, BEAT):
         allow(None)
-        share(stream, exchange.request.headers, exchange.terms.cors_origins)
+        share(stream, exchange.request.headers, exchange.settings.cors_origins)
         await stream.prepare(exchange.request)
         try:
             yield stream
