@@ -42,7 +42,6 @@ def from_file(tmp_path, text, variables=None, flags=None):
         (START + "[limits.accounts.'a@b/c']\nitems = 1", "limits.accounts", "a@b/c"),
         (START + "[[node]]\nname = 'n'\nowners = ['a@b/c']", "node", "a@b/c"),
         (START + "[[node]]\nname = 'n'\n[[node]]\nname = 'n'", "node", "n"),
-        (START + "http_token_file = '/dev/null'", "http_token_file", None),
         (START + "http_proxies = ['proxy']", "http_proxies", None),
         (START + "[[user]]\nname = 'etl'\npassword = 'hidden'", "user", "etl"),
     ],

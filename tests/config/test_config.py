@@ -128,8 +128,6 @@ VARIABLES = {
     "PUBQUEUE_HTTP_PROXIES": ("192.0.2.7, 10.0.0.0/24", ("192.0.2.7", "10.0.0.0/24")),
     "PUBQUEUE_HTTP_CERTIFICATE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_HTTP_KEY": ("/dev/null", "/dev/null"),
-    "PUBQUEUE_HTTP_TOKEN_FILE": ("/dev/null", "/dev/null"),
-    "PUBQUEUE_HTTP_ADMIN_TOKEN_FILE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_STORE": ("sqlite:/env", "sqlite:/env"),
     "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
@@ -209,10 +207,6 @@ NOT_ALONE = {
     **dict.fromkeys(GRPC_TLS, r"grpc.* tls_key"),
     **dict.fromkeys(ALL_FOR_TLS, "tls_certificate and tls_key belong together"),
     "PUBQUEUE_STOMP_WEB_SOCKET": r"stomp\.web_socket needs http",
-    **{
-        f"PUBQUEUE_{key.upper()}": f"{key} /dev/null needs a token of at least 20 characters"
-        for key in ("http_token_file", "http_admin_token_file")
-    },
 }
 """What is said of keys that need others, or a better value than /dev/null."""
 
@@ -593,34 +587,6 @@ def test_a_quota_that_is_none_refuses_to_start(tmp_path, line):
     text = f'jid = "queue.example"\nsecret = "x"\n[transactions]\n{line}\n'
     with pytest.raises(ConfigError, match="transactions"):
         from_file(tmp_path, text)
-
-
-def tokens(tmp_path, look="", change="", http='http = "9254"'):
-    lines = [http]
-    for key, token in (("http_token_file", look), ("http_admin_token_file", change)):
-        if token:
-            (tmp_path / key).write_text(f"{token}\nmore\n")
-            lines.append(f'{key} = "{tmp_path / key}"')
-    return from_file(tmp_path, "\n".join(['jid = "q.example"', 'secret = "s"', *lines]))
-
-
-def test_tokens_come_from_the_first_lines_of_their_files(tmp_path):
-    assert tokens(tmp_path).http_tokens() == (None, None)
-    assert tokens(tmp_path, "l" * 20, "c" * 20).http_tokens() == ("l" * 20, "c" * 20)
-    assert tokens(tmp_path, change="c" * 20).http_tokens() == (None, "c" * 20)
-
-
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        ({"look": "l" * 19}, "http_token_file .* needs a token of at least 20 characters"),
-        ({"look": "x" * 20, "change": "x" * 20}, "must contain different tokens"),
-        ({"look": "l" * 20, "http": ""}, "need http, the address of the page"),
-    ],
-)
-def test_tokens_that_protect_nothing_are_refused(tmp_path, given, why):
-    with pytest.raises(ConfigError, match=why):
-        tokens(tmp_path, **given)
 
 
 def test_the_address_of_the_store_has_the_default_of_the_setting(tmp_path):

@@ -12,7 +12,7 @@ from rich.pretty import pretty_repr
 from structlog.testing import capture_logs
 
 from pubqueue.accounts import credentials
-from pubqueue.accounts.accounts import Denied, Proven
+from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Bearer, Plain, Role
 from pubqueue.config.loading import load
 from pubqueue.config.reloading import Reloader
@@ -25,10 +25,8 @@ from pubqueue.config.users import (
     users_of,
 )
 from pubqueue.faces.checks import ConfigError
-from pubqueue.faces.http import HttpHost
 from pubqueue.faces.table import Row
-from pubqueue.model.entities import Jid, Principal
-from pubqueue.monitor.server import monitored
+from pubqueue.model.entities import Jid
 from pubqueue.wiring.serving import serve
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"
@@ -169,31 +167,6 @@ def test_users_log_in_in_plain_text_on_this_host_or_through_a_named_proxy(
 def test_a_proxy_is_an_address_or_a_network(tmp_path, proxies):
     with pytest.raises(ConfigError, match="http_proxies must be IP addresses or networks"):
         from_file(tmp_path, f"http_proxies = {proxies}")
-
-
-async def test_tokens_of_an_earlier_version_are_users_and_are_logged_once(tmp_path):
-    for name, token in (("look", "l" * 20), ("change", "c" * 20)):
-        (tmp_path / name).write_text(token)
-    settings = from_file(
-        tmp_path,
-        f"http = '0'\nhttp_token_file = '{tmp_path}/look'\nhttp_admin_token_file = '{tmp_path}/change'",
-    )
-    accounts = accounts_of(settings)
-    for token, name, role in (
-        ("l", "page-viewer", Role.VIEWER),
-        ("c", "page-operator", Role.OPERATOR),
-    ):
-        proven = await prove(accounts, Bearer(token * 20), face="page")
-        assert (proven.name, accounts.roles(proven)) == (name, {role})
-        assert isinstance(await prove(accounts, Bearer(token * 20), face="line"), Denied)
-    with capture_logs() as logs:
-        async with monitored(settings, Principal(Jid("queue.example.org")), accounts, [HttpHost()]):
-            pass
-    (line,) = [one for one in logs if one["event"] == "config.deprecated"]
-    assert (line["keys"], line["instead"]) == ("http_token_file,http_admin_token_file", "[[user]]")
-    taken = "[[user]]\nname = 'page-viewer'\n"
-    with pytest.raises(ConfigError, match="'page-viewer' is declared twice"):
-        from_file(tmp_path, f"http = '0'\nhttp_token_file = '{tmp_path}/look'\n{taken}")
 
 
 async def prove(accounts, given, face="line"):

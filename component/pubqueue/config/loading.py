@@ -193,7 +193,6 @@ def _read(file: Path) -> dict[str, Any]:
 def _check(settings: Settings) -> None:
     """Check what the types do not, before anything starts."""
     _check_served(settings)
-    _check_tokens(settings)
     settings.make_store()
     if settings.secret and settings.secret_file:
         raise ConfigError("secret and secret_file are both set; remove one of them", key="secret")
@@ -250,22 +249,6 @@ def _check_served(settings: Settings) -> None:
     check_http(settings)
     for row in FACES.values():
         row.check(settings)
-
-
-def _check_tokens(settings: Settings) -> None:
-    look, change = settings.http_tokens()
-    if look is None and change is None:
-        return
-    if not settings.http:
-        raise ConfigError(
-            "http_token_file and http_admin_token_file need http, the address of the page",
-            key="http",
-        )
-    if look == change:
-        raise ConfigError(
-            "http_token_file and http_admin_token_file must contain different tokens",
-            key="http_admin_token_file",
-        )
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:

@@ -211,11 +211,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Addresses of proxies that use TLS with browsers, and networks of them, such as 10.0.0.0/24. Without TLS of our own,
     users log in to the page only over a loopback address or through one of these. `X-Forwarded-For` is believed only from them. With
     neither proxies nor `http_certificate`, `http` must be loopback addresses if users can log in to the page."""
-    http_token_file: str | None = None
-    """Deprecated, use `[[user]]` with the role `viewer`. A file with a token of at least 20 characters in its first line, which gives
-    read-only access to the page of the queues."""
-    http_admin_token_file: str | None = None
-    """Deprecated, use `[[user]]` with the role `operator`. A file with another such token, which also allows changes on the page."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events are deleted, for nodes that keep a log (`x-queueing#event_log`)."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -290,18 +285,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """
         return networks("http_proxies", self.http_proxies)
 
-    def http_tokens(self) -> tuple[str | None, str | None]:
-        """Return the tokens for the page, the one for read-only access and the operator token; None: not set.
-
-        Raises:
-            ConfigError: a file cannot be read, or does not contain a token.
-
-        """
-        return (
-            _token("http_token_file", self.http_token_file),
-            _token("http_admin_token_file", self.http_admin_token_file),
-        )
-
     def shared_secret(self) -> str:
         """Return the secret, from the setting or from its file.
 
@@ -339,19 +322,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 SHORTEST_TOKEN: Final = 20
 """Characters of a token, so that it cannot be guessed if it is random (`openssl rand -base64 24`)."""
-
-
-def _token(key: str, file: str | None) -> str | None:
-    if not file:
-        return None
-    token = first_line(key, file)
-    if len(token) < SHORTEST_TOKEN:
-        raise ConfigError(
-            f"{key} {file} needs a token of at least {SHORTEST_TOKEN} characters",
-            key=key,
-            source=file,
-        )
-    return token
 
 
 def first_line(key: str, file: str) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.accounts import credentials
 from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals, Role, User
+from pubqueue.accounts.credentials import Principals, User
 from pubqueue.config.settings import first_line
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.table import FACES
 from pubqueue.model.entities import Jid, Principal, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from pubqueue.accounts.credentials import Scrypt, Subject
     from pubqueue.config.settings import Settings, UserSettings
@@ -26,21 +25,14 @@ PLACES: Final = ("page", *(word for word, row in FACES.items() if row.has_logins
 _DIGEST: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
-TOKEN_USERS: Final = (
-    ("http_token_file", "page-viewer", Role.VIEWER),
-    ("http_admin_token_file", "page-operator", Role.OPERATOR),
-)
-"""Keys of an earlier version, each a token for the page; the user that it stands for, and its role."""
-
-
 def users_of(settings: Settings) -> tuple[User, ...]:
-    """Return the users that the settings name, also by the tokens of the page.
+    """Return the users that the settings name.
 
     Raises:
         ConfigError: one of them cannot be a user; the message has no secret.
 
     """
-    users = (*map(_read, settings.user), *_of_tokens(settings))
+    users = tuple(map(_read, settings.user))
     _check_once("user", ((user.name, user.name) for user in users))
     _check_once("token_sha256", ((one, user.name) for user in users for one in user.tokens))
     _check_once("certificate", ((user.certificate, user.name) for user in users))
@@ -97,20 +89,6 @@ def locked_out(users: Iterable[User]) -> list[str]:
         for user in users
         if not user.marks
     ]
-
-
-def deprecated_keys(settings: Settings) -> list[str]:
-    """Return the keys that are set and that users have replaced."""
-    return [key for key, _, _ in TOKEN_USERS if getattr(settings, key)]
-
-
-def _of_tokens(settings: Settings) -> Iterator[User]:
-    """Yield the users that the tokens of the page stand for."""
-    for (_, name, role), token in zip(TOKEN_USERS, settings.http_tokens(), strict=True):
-        if token is not None:
-            digest = sha256(token.encode()).hexdigest()
-            roles, faces = frozenset({role}), frozenset({"page"})
-            yield User(name, tokens=frozenset({digest}), roles=roles, faces=faces)
 
 
 def _read(one: UserSettings) -> User:

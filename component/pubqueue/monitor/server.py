@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from pubqueue import __version__
-from pubqueue.config.users import deprecated_keys
 from pubqueue.engine.observe import Observer, Observers, Phase
 from pubqueue.engine.task import Task, stop_all
 from pubqueue.model.decision import Refused
@@ -258,8 +257,6 @@ async def monitored(
     # their libraries take some time to import
     from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
 
-    if keys := deprecated_keys(settings):
-        log.warning("config.deprecated", keys=",".join(keys), instead="[[user]]")
     # without a secret that the instances share, logins end with the process
     seed = settings.shared_secret().encode() if settings.server else secrets.token_bytes(32)
     monitor = Monitor(
