@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from harness.documents.documented import ROOT
 
 from pubqueue.cli import COMMANDS, OPERATING, main, output
+from pubqueue.cli.exit_codes import plain
 from pubqueue.cli.operations import COMMANDS as MADE
 from pubqueue.cli.operations import ELSEWHERE, command_of
-from pubqueue.cli.plain_text import plain
-from pubqueue.cli.service import unread
+from pubqueue.cli.unread import unread
 from pubqueue.operations.model import NODE, Cell, Column, Parameter, ParameterKind
 from pubqueue.operations.table import OPERATIONS
 

@@ -23,7 +23,7 @@ from pubqueue.model.notices import (
     Unlocked,
 )
 from pubqueue.model.records import Forwarded
-from pubqueue.rules.forward import (
+from pubqueue.rules.messages import (
     EndForward,
     EndForwardFacts,
     Forward,

@@ -127,7 +127,7 @@ def main(ctx: click.Context) -> None:
     """Run and manage durable work queues in an XMPP network."""
     if ctx.invoked_subcommand == "serve":
         return  # which logs them
-    from pubqueue.cli.service import unread  # noqa: PLC0415  # it imports what clients need
+    from pubqueue.cli.unread import unread  # noqa: PLC0415  # it imports what clients need
 
     for sentence in unread():
         click.echo(f"pubqueue: {sentence}", err=True)

@@ -11,9 +11,8 @@ import click
 from slixmpp.exceptions import IqError
 
 from pubqueue.cli import output
-from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, plain, stop
 from pubqueue.cli.output import Level, bad, good, look
-from pubqueue.cli.plain_text import plain
 from pubqueue.cli.session import RefusedError, answering, linked
 from pubqueue.operations.clients import CONNECTIONS, DISABLED, REGISTRATIONS
 from pubqueue.operations.items import EVENTS

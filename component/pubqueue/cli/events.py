@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pubqueue.cli import output
-from pubqueue.cli.plain_text import plain
+from pubqueue.cli.exit_codes import plain
 from pubqueue.cli.session import NODE, RefusedError, answering, run, words
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.nodes import SETTINGS

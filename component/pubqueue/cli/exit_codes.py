@@ -1,4 +1,4 @@
-"""How a command that fails ends, and the name that is suggested for a mistyped one."""
+"""How a command that fails ends, the name that is suggested for a mistyped one, and text that no terminal obeys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final, NoReturn
 import click
 
 from pubqueue.model.entities import suggestion
+
+# How a command that fails ends, and the name that is suggested for a mistyped one.
 
 # How a command that fails ends: one sentence on standard error, and an exit code.
 
@@ -37,3 +39,13 @@ class Suggesting(click.Group):
             if not ctx.resilient_parsing:
                 ctx.fail(f"there is no command {name}{meant}")
         return super().resolve_command(ctx, args)
+
+
+# Text of others that is safe for a terminal.
+
+
+def plain(text: str) -> str:
+    """Return text that is safe for a terminal: control characters are escaped."""
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
+    )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pubqueue.cli import output
-from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, stop
-from pubqueue.cli.plain_text import plain
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, stop
 from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubqueue.cli.plain_text import plain
+from pubqueue.cli.exit_codes import plain
 from pubqueue.operations.model import json_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ import click
 import msgspec
 
 from pubqueue.cli import output
-from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
-from pubqueue.cli.plain_text import plain
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, plain, stop
 from pubqueue.cli.session import NODE, answering
 from pubqueue.operations.model import count
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES

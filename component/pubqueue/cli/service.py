@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import signal
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 import structlog
 
 from pubqueue import logs
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.unread import unread
 from pubqueue.config.checks import http_tls
 from pubqueue.config.loading import load
 from pubqueue.config.reloading import Reloader
@@ -22,14 +21,12 @@ from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.engine.ports import StoreError
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
-from pubqueue.model.entities import suggestion
 from pubqueue.operations.model import count
 from pubqueue.stores import WANTED, shown_address
 from pubqueue.wiring import checking, serving
-from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, QUIET, URL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine
 
     from pubqueue.config.settings import Settings
 
@@ -256,47 +253,3 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
         on_waiting=waiting,
         reloader=Reloader(reload, again),
     )
-
-
-# Environment variables that look like settings of pubqueue but are not: most likely mistyped.
-
-PREFIX: Final = "PUBQUEUE_"
-
-CLIENTS: Final = frozenset({URL, PASSWORD, PASSWORD_FILE, QUIET})
-"""The variables of workers, publishers and the commands that manage queues."""
-
-OF_CONTAINERS: Final = re.compile(
-    r"PUBQUEUE_(?:\w+_)?(?:SERVICE_(?:HOST|PORT)(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP)(?:_\w+)?)?)"
-)
-"""Variables that container managers set for a service whose name begins like this."""
-
-
-def unread(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
-    """Yield a sentence about each of these variables.
-
-    If the service is not installed, its own variables are not known: then only those are reported that are similar to a
-    variable of clients.
-    """
-    odd = sorted(
-        name
-        for name in environment
-        if name.startswith(PREFIX) and name not in CLIENTS and not OF_CONTAINERS.fullmatch(name)
-    )
-    if not odd:
-        return
-    try:
-        from pubqueue.config.loading import ENVIRONMENT  # noqa: PLC0415  # its libraries are an extra
-    except ImportError:
-        of_service = frozenset[str]()
-    else:
-        of_service = frozenset(ENVIRONMENT)
-    for name in odd:
-        meant = _meant(name, sorted(CLIENTS | of_service))
-        if name not in of_service and (meant or of_service):
-            yield f"{name} in the environment is not a setting of pubqueue{meant}"
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """Compare the parts after the prefix, which all of them have."""
-    found = suggestion(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
-    return found.replace("mean ", f"mean {PREFIX}")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pubqueue.cli.plain_text import plain
+from pubqueue.cli.exit_codes import plain
 from pubqueue.operations.model import Cell, cell_text
 
 if TYPE_CHECKING:

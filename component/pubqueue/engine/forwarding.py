@@ -41,7 +41,7 @@ from pubqueue.model.notices import (
     Unlocked,
 )
 from pubqueue.model.records import Forwarded
-from pubqueue.rules.forward import EndForward, Forward, mark_for, marks_for
+from pubqueue.rules.messages import EndForward, Forward, mark_for, marks_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

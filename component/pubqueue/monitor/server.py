@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import structlog
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from pubqueue import __version__
-from pubqueue.engine.observe import Observer, Observers, Phase
+from pubqueue.engine.observe import Phase
 from pubqueue.engine.task import Task, stop_all
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
 from pubqueue.monitor.api.service import Api
+from pubqueue.monitor.begin import ProcessObserver
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.site import Site
@@ -34,49 +32,14 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pubqueue.accounts.accounts import Accounts
-    from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
     from pubqueue.faces.checks import Networks
-    from pubqueue.faces.http import HttpHost
     from pubqueue.model.decision import Decision, Reply, Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.notices import Notice
     from pubqueue.model.replies import Round
     from pubqueue.monitor.page.logins import Logins
-
-
-# Observers of the process: called with its phases, and with each committed batch.
-
-
-class ProcessObserver(Observer):
-    """An observer that is also called with the phases of the process."""
-
-    def ready(self) -> None:
-        """Note that the server has accepted the component."""
-
-    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
-        """Note the broker that works from now on, and the traffic of its streams."""
-
-    def at_rest(self, phase: Phase) -> None:
-        """Note that no broker works any more, or not yet."""
-
-
-class ProcessObservers(Observers[ProcessObserver]):
-    """Passes the phases of the process on to each observer."""
-
-    def ready(self) -> None:
-        """Notify them that the server has accepted the component."""
-        self._each(lambda one: one.ready(), self)
-
-    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
-        """Pass on the broker that works from now on."""
-        self._each(lambda one: one.at_work(broker, traffic), self, phase=Phase.AT_WORK.value)
-
-    def at_rest(self, phase: Phase) -> None:
-        """Notify them that no broker works any more, or not yet."""
-        self._each(lambda one: one.at_rest(phase), self, phase=phase.value)
 
 
 # Serves over HTTP: the page, the operations, `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none.
@@ -231,45 +194,6 @@ class _Given(CollectorRegistry):
 def given(families: Iterable[Metric]) -> CollectorRegistry:
     """Return collected metrics in a form that can be written."""
     return _Given(families)
-
-
-# Starts the monitoring: if an HTTP address is configured, the process is monitored, else none of these modules is imported.
-
-log = structlog.get_logger(__name__)
-
-
-@asynccontextmanager
-async def monitored(
-    settings: Settings,
-    by: Principal,
-    accounts: Accounts,
-    hosts: Sequence[HttpHost],
-    traffic: Sequence[Traffic] = (),
-) -> AsyncIterator[tuple[ProcessObserver, ...]]:
-    """Mount metrics, health and the page in the hosts. Yields the observers.
-
-    `by` is the principal of the reader; `accounts` are the users who may log in to the page. `traffic` is that of other parts
-    over HTTP.
-    """
-    if not hosts:
-        yield ()
-        return
-    # their libraries take some time to import
-    from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
-
-    # without a secret that the instances share, logins end with the process
-    seed = settings.shared_secret().encode() if settings.server else secrets.token_bytes(32)
-    monitor = Monitor(
-        by,
-        version=__version__,
-        logins=Logins(accounts, seed, time.time),
-        proxies=settings.proxies(),
-        own=[*(host.traffic for host in hosts), *traffic],
-    )
-    for host in hosts:
-        host.mount(monitor)
-    async with monitor.sampling():
-        yield (monitor,)
 
 
 # Whether the process lives, and whether it serves: for container managers and load balancers.

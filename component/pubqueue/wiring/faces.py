@@ -13,7 +13,7 @@ from pubqueue.config.users import service_of
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.table import FACES, Server
-from pubqueue.monitor.server import monitored
+from pubqueue.monitor.begin import monitored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.face import Face
     from pubqueue.faces.http import HttpHost
     from pubqueue.faces.table import Door
-    from pubqueue.monitor.server import ProcessObserver
+    from pubqueue.monitor.begin import ProcessObserver
 
 log = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from pubqueue.faces.push.client import TargetError, is_allowed, may_connect, read
+from pubqueue.faces.push.targets import TargetError, is_allowed, may_connect, read
 
 PREFIXES = [read("https://hooks.example.org/in/"), read("http://10.0.0.1:8080")]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.faces.push.client import MAX_RETRY, Verdict, retry_after, verdict_of
+from pubqueue.faces.push.targets import MAX_RETRY, Verdict, retry_after, verdict_of
 
 V = Verdict
 # fmt: off

@@ -11,7 +11,7 @@ from pubqueue.engine.listings import ForwardedTo
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.declare import Declare
-from pubqueue.rules.forward import marks_for
+from pubqueue.rules.messages import marks_for
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Delete
 

@@ -20,11 +20,12 @@ from pubqueue.engine.listings import (
 from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
 from pubqueue.model.entities import Affiliation
 from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MessageTotal, mark_of
-from pubqueue.rules.forward import EndForwardFacts, ForwardFacts
 from pubqueue.rules.messages import (
     SLICE,
     DeliverFacts,
     EndFacts,
+    EndForwardFacts,
+    ForwardFacts,
     KeepFacts,
     ListMessagesFacts,
     ReadMessageFacts,
@@ -51,11 +52,12 @@ if TYPE_CHECKING:
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Jid
     from pubqueue.model.records import Forwarded, KeptMessage
-    from pubqueue.rules.forward import EndForward, Forward
     from pubqueue.rules.messages import (
         DeliverMessage,
         DropMessages,
+        EndForward,
         ForgetMessages,
+        Forward,
         Inner,
         KeepMessage,
         ListMessages,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue.faces.push.client import Outcome, Verdict
+from pubqueue.faces.push.targets import Outcome, Verdict
 from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import Jid, seconds

@@ -9,16 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from pubqueue.faces.push.client import (
-    Answer,
-    Outcome,
-    PushClient,
-    Verdict,
-    for_origin,
-    outcome_of,
-    secret_of,
-    signed,
-)
+from pubqueue.faces.push.client import Answer, PushClient, for_origin, outcome_of
+from pubqueue.faces.push.targets import Outcome, Verdict, secret_of, signed
 from pubqueue.faces.rest import items
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
@@ -28,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.accounts.accounts import Accounts
-    from pubqueue.faces.push.client import PushTerms
+    from pubqueue.faces.push.targets import PushTerms
     from pubqueue.faces.push.worker import Work
     from pubqueue.model.entities import Item, Jid
     from pubqueue.model.records import Registration

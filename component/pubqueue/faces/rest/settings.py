@@ -20,8 +20,8 @@ from pubqueue.faces.checks import (
     read_tls,
 )
 from pubqueue.faces.listener import Bounds, Tls, TlsFiles, places
-from pubqueue.faces.push.client import PushTerms, TargetError
-from pubqueue.faces.push.client import read as read_target
+from pubqueue.faces.push.targets import PushTerms, TargetError
+from pubqueue.faces.push.targets import read as read_target
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

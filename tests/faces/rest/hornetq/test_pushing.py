@@ -12,7 +12,8 @@ from faces.rest.push.hooks import Hook, hooked, pushes_to
 from harness.patience import LOOK, TIMEOUT, until
 from lxml import etree
 
-from pubqueue.faces.push.client import Outcome, Verdict, for_origin
+from pubqueue.faces.push.client import for_origin
+from pubqueue.faces.push.targets import Outcome, Verdict
 from pubqueue.faces.rest.push import HornetqWords, filled, judged
 from pubqueue.faces.rest.settings import RestSettings
 from pubqueue.stores.sqlite import SqliteStore

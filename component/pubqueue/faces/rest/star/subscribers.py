@@ -16,7 +16,7 @@ from lxml import etree
 
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.http.problems import ProblemError, bad_request
-from pubqueue.faces.push import client
+from pubqueue.faces.push import targets
 from pubqueue.faces.rest import items, push
 from pubqueue.faces.rest.batches import ATOM, parsed
 from pubqueue.faces.rest.exchange import answer, share
@@ -135,7 +135,7 @@ async def _post(exchange: Exchange, *, is_queue: bool) -> web.Response:
     )
     kept: Registrations = await exchange.ask(Register(exchange.by, row))
     exchange.face.pushing.look(kept.entries[0])
-    secret = client.written(exchange.face.pusher.secret(name))
+    secret = targets.written(exchange.face.pusher.secret(name))
     where = exchange.url(*exchange.destination(is_queue=is_queue), "subscribers", name)
     document = {"id": name, "rel": rel, "href": href, "secret": secret}
     headers = [("Location", where), ("Cache-Control", "no-store")]
@@ -150,10 +150,10 @@ def check_target(exchange: Exchange, href: str) -> None:
 
     """
     try:
-        target = client.read(href)
-    except client.TargetError as problem:
+        target = targets.read(href)
+    except targets.TargetError as problem:
         raise bad_request(f"{problem}") from None
-    if not client.is_allowed(target, exchange.settings.push.push_to):
+    if not targets.is_allowed(target, exchange.settings.push.push_to):
         detail = "messages may not be pushed to this URL"
         raise ProblemError(403, "target-not-allowed", detail)
 
