@@ -5,6 +5,8 @@ from faces.contract import AccountContract, make_store, sides, stored
 from faces.stomp import clients
 
 from pubqueue.faces.stomp.refusals import problem_of
+from pubqueue.model.decision import Resent
+from pubqueue.rules.unlock import Resend
 
 __all__ = ["make_store", "sides"]
 
@@ -43,6 +45,19 @@ class TestStomp(AccountContract):  # N21, N26
         await second.subscribe("jobs", 5)
         assert await second.item() == "a"
         assert (await stored(one, "a")).failed == 0
+
+    async def test_a_repeated_delivery_is_not_sent_again_on_the_connection_that_has_it(
+        self, sides, connected
+    ):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        await bee.subscribe("jobs", 5)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        resent = await one.broker.handle(Resend(instance=one.broker.instance.number))
+        assert (type(resent), await stored(one, "a") is None) == (Resent, False)
+        await etl.publish("jobs", "b")
+        assert await bee.item() == "b"
 
     @pytest.fixture
     def words_for(self):

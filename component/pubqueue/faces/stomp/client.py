@@ -305,6 +305,8 @@ class Subscription:
         """In the order in which they were sent."""
         self.early: list[Deliver | Announce] | None = []
         """Messages that have arrived before the RECEIPT of SUBSCRIBE was sent; None: it was."""
+        self.newest = 0
+        """The highest token under which it was sent a message."""
         self.is_ended = False
         """Whether there was an UNSUBSCRIBE."""
 

@@ -192,6 +192,8 @@ class StompSession:
 
     def _deliver(self, one: Subscription, notice: Deliver) -> bool:
         item, is_auto = notice.item, one.mode is Mode.AUTO
+        if self.unsettled.was_sent(one, item.id, item.token):
+            return True
         version, ack = self._client.version, f"{notice.item.token}"
         key = key_for(one.id, frames.message_id(item.node, item.id), ack, version)
         handed = Handed(one, item.id, item.token, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -40,6 +41,9 @@ MAX_LOST: Final = 10_000
 _NEWS: Final = re.compile(r"n([0-9]{1,15})", re.ASCII)
 """The header `ack` of messages of a topic."""
 
+RECENT: Final = 512
+"""Tokens of the last messages, which may be settled: as many as a batch has requests, since it may repeat one and settle it."""
+
 NONE_SUCH: Final = Problem(
     Message.NO_SUCH_MESSAGE, "no message of this id waits to be acknowledged on this connection"
 )
@@ -53,6 +57,7 @@ class Unsettled:
         self._client, self._subscriptions = client, subscriptions
         self._acks: dict[Key, Handed] = {}
         self._lost: dict[Key, None] = {}
+        self._recent: deque[int] = deque(maxlen=RECENT)
         self.news = 0
         """The number of messages of topics so far."""
 
@@ -61,9 +66,22 @@ class Unsettled:
         self.news += 1
         return f"n{self.news}"
 
+    def was_sent(self, one: Subscription, item: ItemId, token: int) -> bool:
+        """Return whether the message was sent under this token.
+
+        After another instance has died, deliveries are repeated that it may not have sent, and all that were made since.
+        What was sent on a connection that lives needs no repetition: the client would work it twice.
+        """
+        if token > one.newest:
+            return False
+        handed = one.handed.get(item)
+        return (handed is not None and handed.token == token) or token in self._recent
+
     def add(self, handed: Handed, *, is_auto: bool) -> None:
         """Note a message that was sent; an earlier lock of the subscription on the item is over."""
         one = handed.subscription
+        one.newest = max(one.newest, handed.token)
+        self._recent.append(handed.token)
         if handed.item in one.handed:
             self.lose(one, (handed.item,))
         one.handed[handed.item] = handed
