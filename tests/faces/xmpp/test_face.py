@@ -179,6 +179,8 @@ def test_the_answer_to_a_request_with_a_huge_id_is_no_longer_than_the_request(li
 def test_what_is_kept_of_names_is_bounded(live):
     """A cache of names would keep whatever anybody says."""
     runner, asked, _ = live
+    for cached in (stanza.attribute, stanza._jid_of):
+        cached.cache_clear()  # of what other tests of this process have asked for
     for n in range(20):
         long = f"{n}" * 50_000
         body = f"<pubsub xmlns='{PUBSUB}'><subscribe node='{long}' jid='{long}'/></pubsub>"
