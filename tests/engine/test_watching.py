@@ -11,7 +11,7 @@ from pubqueue.engine.observe import Phase
 from pubqueue.model.decision import Published
 from pubqueue.model.notices import Deliver
 from pubqueue.model.replies import NodePage
-from pubqueue.monitor.begin import ProcessObserver, ProcessObservers
+from pubqueue.monitor.process import ProcessObserver, ProcessObservers
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore

@@ -20,10 +20,10 @@ from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
 from pubqueue.monitor.api.service import Api
-from pubqueue.monitor.begin import ProcessObserver
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.site import Site
+from pubqueue.monitor.process import ProcessObserver
 from pubqueue.monitor.sampling import Sampling
 from pubqueue.rules.inspect import AskService
 

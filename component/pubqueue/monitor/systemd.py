@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.task import Task
-from pubqueue.monitor.begin import ProcessObserver
+from pubqueue.monitor.process import ProcessObserver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import structlog
 from msgspec import Struct
 
+from pubqueue import __version__
 from pubqueue.config.checks import http_places
 from pubqueue.config.users import service_of
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.table import FACES, Server
-from pubqueue.monitor.begin import monitored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.face import Face
+    from pubqueue.engine.observe import Traffic
     from pubqueue.faces.http import HttpHost
     from pubqueue.faces.table import Door
-    from pubqueue.monitor.begin import ProcessObserver
+    from pubqueue.model.entities import Principal
+    from pubqueue.monitor.process import ProcessObserver
 
 log = structlog.get_logger(__name__)
 
@@ -98,3 +102,38 @@ async def _listen(server: Server, ends: AsyncExitStack) -> None:
         raise ConfigError(str(problem), key=server.key) from None
     for name, port in addresses:
         log.info(server.event, host=name, port=port)
+
+
+@asynccontextmanager
+async def monitored(
+    settings: Settings,
+    by: Principal,
+    accounts: Accounts,
+    hosts: Sequence[HttpHost],
+    traffic: Sequence[Traffic] = (),
+) -> AsyncIterator[tuple[ProcessObserver, ...]]:
+    """Mount metrics, health and the page in the hosts. Yields the observers.
+
+    `by` is the principal of the reader; `accounts` are the users who may log in to the page. `traffic` is that of other parts
+    over HTTP.
+    """
+    if not hosts:
+        yield ()
+        return
+    # their libraries take some time to import
+    from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
+    from pubqueue.monitor.server import Monitor  # noqa: PLC0415
+
+    # without a secret that the instances share, logins end with the process
+    seed = settings.shared_secret().encode() if settings.server else secrets.token_bytes(32)
+    monitor = Monitor(
+        by,
+        version=__version__,
+        logins=Logins(accounts, seed, time.time),
+        proxies=settings.proxies(),
+        own=[*(host.traffic for host in hosts), *traffic],
+    )
+    for host in hosts:
+        host.mount(monitor)
+    async with monitor.sampling():
+        yield (monitor,)

@@ -26,7 +26,7 @@ from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.entities import Millis
 from pubqueue.model.replies import About
-from pubqueue.monitor.begin import ProcessObservers
+from pubqueue.monitor.process import ProcessObservers
 from pubqueue.monitor.systemd import service_manager
 from pubqueue.stores import Timed, shown_address
 from pubqueue.wiring.faces import faces_of, over_http
