@@ -67,7 +67,7 @@ def test_winners_are_published():
 
 
 # fmt: off
-# What a single publish does to an id (the table in core.publish), for many at once.
+# What a single publish does to an id (the table in rules.publish), for many at once.
 TABLE = [
     (Known.FINISHED, None,          "left"),
     (Known.SAME,     State.QUEUED,  "left"),

@@ -1,6 +1,6 @@
 """The steps of the store contract: make changes, and say what is there afterwards.
 
-A store is given rows, so a `RowMaker` makes them: it reads what a change needs, keeps what `core.after` makes
+A store is given rows, so a `RowMaker` makes them: it reads what a change needs, keeps what `model.after` makes
 of it together with the counters, and writes all of it at once, as a batch does.
 """
 

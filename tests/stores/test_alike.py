@@ -1,7 +1,7 @@
 """SQLite and PostgreSQL side by side: the same changes, drawn at random, leave the same rows, and the same answers.
 
 They share the code between rows and statements, so what they agree on can still be wrong: the models of the state machines in
-`tests/app` are the second opinion on that. Here a statement of one of them is held against that of the other.
+`tests/engine` are the second opinion on that. Here a statement of one of them is held against that of the other.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Forwards notices for connections of other instances, and sends those that other instances have forwarded to this one.
 
 A topic has subscribers that are connected to this process and others that are connected elsewhere. Notices for the latter are
-stored (`core.forwarding.forward`), many in one commit, in addition to those that are sent here. An instance reads its stored
+stored (`rules.messages`), many in one commit, in addition to those that are sent here. An instance reads its stored
 notices whenever another process has written: at once on PostgreSQL, within a second on SQLite. As for a subscriber here, notices
 that were not sent when a process is killed are lost.
 """

@@ -221,7 +221,7 @@ async def _try(request: Recover | FireSchedule | Expire | ListOverdue, broker: B
 
 # Connections of an instance that is gone: their items are released, and their subscriptions end.
 #
-# A connection of an account of the service has an address with the number of its instance (`core.addresses`). If the
+# A connection of an account of the service has an address with the number of its instance (`model.entities`). If the
 # instance has died, or has just begun under a number that another process had before, none of them exists any more.
 # JIDs are not affected: these are connected to their servers, whatever happens to an instance.
 

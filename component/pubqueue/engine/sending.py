@@ -96,7 +96,7 @@ class AfterCommit(Struct):
             moment is None or (self.moment is not None and self.moment < moment)
         ):
             moment = self.moment
-        if moment != self.moment:
+        if done.exact or moment != self.moment:  # exact: what ended may be the moment that is known
             self.on_moment(moment)
             self.moment = moment
 

@@ -1,7 +1,7 @@
 """The task that pings workers that hold items and send nothing, and reports those that do not answer as gone.
 
 The server of a worker reports when the worker leaves, unless that server dies or the link to it breaks.
-What to do about a holder is decided by `core.presence.silence`.
+What to do about a holder is decided by `rules.presence`.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Seconds after which a queue that has no subscribers, and of which no items are asked for, is deleted with all its items. Empty:
     never. It may be deleted later than that."""
     used: Millis = NO_TIME
-    """Not a setting: the approximate time until which items were requested (`core.nodes.subscriptions.unused`)."""
+    """Not a setting: the approximate time until which items were requested (`rules.declare`)."""
     lock_longest: int | None = None
     """Seconds for which a worker may hold an item by extending its lock, if that is more than `lock_timeout`."""
     max_failures: int = 20
@@ -243,7 +243,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
     stays in the queue, dead. A plain node that keeps no items passes them on to all the queues that it feeds,
     in the same commit."""
     dead_letter_meant: str = ""
-    """Not a setting: which node of that name was meant (`core.nodes.references`)."""
+    """Not a setting: which node of that name was meant (`rules.access`)."""
     source: str = ""
     """The plain node that feeds the queue: each item that is published there enters the queue in the same commit.
     An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the
@@ -252,7 +252,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Which items of the `source` enter the queue, by their headers, such as `headers.kind = "order" AND NOT
     headers:test`. Empty: all."""
     feeds: tuple[Feed, ...] = ()
-    """Not a setting: the queues that the node feeds (`core.publishing.sources`)."""
+    """Not a setting: the queues that the node feeds (`rules.feed`)."""
     backoff_min: int = 1
     """Seconds of the pause after the second failure of an item; each further one doubles it. The first failure
     costs no pause."""
@@ -339,7 +339,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
 class Node(Struct, frozen=True, gc=False):
     """A node as stored. The store keeps the counts with every change.
 
-    `spent` is until when its rate is used up, in microseconds since 1970 (`core.queue.rate`); 0 before the first item.
+    `spent` is until when its rate is used up, in microseconds since 1970 (`rules.dispatch`); 0 before the first item.
     `bytes` is the total size of its items (`Item.size`). Done items that are kept are counted separately, as `done` and `done_bytes`.
     """
 
@@ -485,9 +485,9 @@ class Item(Struct, frozen=True, gc=False):
 
     `group` is the item's group in the node, empty if it has none. `turn` is set while it is the
     group's turn with this item: it is ready, locked, or waits for another try; the number is its
-    place in the order of ready items (`core.queue.groups`). `failure` is the last reason of a
+    place in the order of ready items (`rules.dispatch`). `failure` is the last reason of a
     failure or a release since it was published or redriven. `size` is the number of bytes that it
-    counts for (`core.quotas.weight`).
+    counts for (`model.records.weight`).
     """
 
     seq: int
@@ -596,7 +596,7 @@ class Subscription(Struct, frozen=True, gc=False):
     sent. A `temporary` subscription ends when its JID becomes unavailable (XEP-0060 12.5).
 
     If a JID has `several` subscriptions to a node, they are in this one row, the oldest first, and the
-    row's other fields are what holds for all of them: `core.multi_subscription` merges and splits them.
+    row's other fields are what holds for all of them: `model.several_subscriptions` merges and splits them.
     """
 
     node: NodeName

@@ -233,13 +233,13 @@ LogEntry = Event | PublishedByCommit
 
 
 class Forwarded(Struct, frozen=True, gc=False):
-    """The notices as bytes. The mark begins with the number of the receiving instance: see `core.forwarding.forward`."""
+    """The notices as bytes. The mark begins with the number of the receiving instance: see `rules.messages`."""
 
     mark: str
     notices: bytes
 
 
-# What an account may store here: nodes, items and bytes. The rule is `core.allowance`.
+# What an account may store here: nodes, items and bytes. The rule is `rules.room`.
 #
 # The account that created a node pays for it and for all that is in it: items that wait, are locked, delayed or dead. Items that
 # are staged for a commit count for their publisher until then, with bounds of their own (`transactions.model.Limits`). An item that

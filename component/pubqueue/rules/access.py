@@ -180,7 +180,7 @@ def may_create(principal: Principal, policy: CreationPolicy) -> bool:
 # A node below `replies/` contains answers to an account, so it belongs to that account, whichever
 # account created it: only the account itself and administrators create and manage such a node, and
 # another account's ownership has no effect. All other names are free for accounts that may create
-# nodes; those that the configuration file declares belong to the operator (`core.nodes.declare`).
+# nodes; those that the configuration file declares belong to the operator (`rules.declare`).
 
 OF_ACCOUNTS: Final = ("replies/",)
 """The prefix of names that belong to the account that follows it."""
@@ -216,7 +216,7 @@ def standing_of_account(name: NodeName, account: Jid, stored: Affiliation) -> Af
 #
 # The table gives the action. An account that sets a reference needs the right to it, or the right to
 # create the node if it does not exist. The owners of the node need the right when the reference is
-# used (`core.queue.dead_letters`). A name alone proves nothing, because any account may have created
+# used (`rules.expire`). A name alone proves nothing, because any account may have created
 # a node under it. So a reference stores which node it means, and another node of that name, made
 # since by an account that is neither an owner nor an administrator, does not count.
 
@@ -224,7 +224,7 @@ def standing_of_account(name: NodeName, account: Jid, stored: Affiliation) -> Af
 class Reference(Struct, frozen=True, gc=False):
     """The effect of a setting on the node that it names, and the field that keeps which node was meant.
 
-    A `source` has no such field: the node itself keeps which queues it feeds (`core.publishing.sources`).
+    A `source` has no such field: the node itself keeps which queues it feeds (`rules.feed`).
     """
 
     action: Action

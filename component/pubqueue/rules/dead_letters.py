@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Redrive(Request, frozen=True, gc=False):
     """Redrive these dead items of the node, or all of them (None), to `to` or to the node they came from.
 
-    With a `reason` (a pattern, `core.reading.reasons`) only those that died of it; then `after`, `looked`
+    With a `reason` (a pattern, `rules.dead_letters`) only those that died of it; then `after`, `looked`
     and `count` are sums of the steps before.
     """
 

@@ -39,7 +39,7 @@ class ReadItems(Read, frozen=True, gc=False):
     """Request items numbered after `after` up to `until`: all, or those in one state.
 
     With DEAD they are those that died here or were moved here dead, and the numbers are those of
-    their dead letters. Then `reason` selects those with matching reasons (`core.reading.reasons`).
+    their dead letters. Then `reason` selects those with matching reasons (`rules.dead_letters`).
     `room` is the number of bytes of payload that the face can put into one answer.
     """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Whether a node has room for more items (`max_items`) and bytes (`max_bytes`).
 #
-# Bytes are counted by `core.limits.quotas.weight`: payloads, and names and values of headers. A change that makes a node no larger
+# Bytes are counted by `model.records.weight`: payloads, and names and values of headers. A change that makes a node no larger
 # is never refused, even if the node exceeds its limits since its settings were changed.
 
 
@@ -123,7 +123,7 @@ def first_to_go(oldest: Sequence[Item], over: Growth) -> Sequence[Item]:
     return oldest[:count]
 
 
-# The rule of quotas: the storage of an account compared with its limits (`core.limits.quotas`).
+# The rule of quotas: the storage of an account compared with its limits (`model.records`).
 
 
 class Allowance(Struct, frozen=True, gc=False):

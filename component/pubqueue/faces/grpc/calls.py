@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.take import Take
 
 
-# The open streams: how many each account has, and their list for operators (`app.watch.clients`).
+# The open streams: how many each account has, and their list for operators (`engine.observe`).
 
 DISMISSED: Final = CallError(StatusCode.UNAVAILABLE, "An administrator has ended this stream.")
 """The end of a stream that an administrator ends: clients open another one, unless their user was removed."""

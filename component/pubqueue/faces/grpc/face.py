@@ -1,6 +1,6 @@
 """The face of gRPC: topics and subscriptions over `tech.pubsub` and `google.pubsub.v1`, on one port.
 
-Items that are pulled are locked to `NAME@SERVICE/grpc.INSTANCE-N`. This is not the address of a connection (`core.addresses`): such a
+Items that are pulled are locked to `NAME@SERVICE/grpc.INSTANCE-N`. This is not the address of a connection (`model.entities`): such a
 lock belongs to its ack id, so it ends by an acknowledgement or at its deadline, whatever happens to the client or to this process.
 """
 

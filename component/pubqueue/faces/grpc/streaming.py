@@ -1,6 +1,6 @@
 """`google.pubsub.v1.Subscriber.StreamingPull`: messages as long as there is credit, and acknowledgements.
 
-A stream asks for as many items as it has room for (`core.nodes.subscriptions.take`), and asks again when they have been sent. So
+A stream asks for as many items as it has room for (`rules.take`), and asks again when they have been sent. So
 nothing is locked for a client that does not read. When the stream ends, its client keeps the delivered messages until they are
 acknowledged or their deadlines end.
 """

@@ -419,7 +419,7 @@ def _label(key: str, value: str, numbers: frozenset[str]) -> tech.Label:
 #     KEY = "v"    KEY != "v"    KEY in (a, "b")    NOT ...    ... AND ...    ... OR ...    and brackets
 #
 # over the labels of a message. A value needs quotes only if it has white space, quotes, commas, brackets or signs. It is stored as a filter of
-# the queue (`core.publishing.filters`), in whose words it means the same.
+# the queue (`rules.filters`), in whose words it means the same.
 
 _TOKEN: Final = re.compile(r'\s*("(?:[^"\\]|\\["\\])*"|!=|[=(),]|[^\s"=!(),]+)')
 _WORDS: Final = frozenset({"AND", "OR", "NOT"})

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 # Sends deliveries at their level, repeats what is not answered, and does what an answer or silence means.
 #
-# What follows is decided by `core.deliveries`; a repetition asks the store first, because another instance may have received the
+# What follows is decided by `rules.deliveries`; a repetition asks the store first, because another instance may have received the
 # answer, or the holder may have done something else with the item.
 
 log = structlog.get_logger(__name__)
