@@ -22,7 +22,8 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.listings import Items
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
+from pubqueue.model.limits import ACCOUNT
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
@@ -75,6 +76,11 @@ async def sides(make_store, face_of):
 async def stored(side, name, node=JOBS):
     """Return the item as it is in the store, or None."""
     return await side.store.read(lambda tx: StoreReader(tx).item(NodeName(node), ItemId(name)))
+
+
+def payer(client: Client) -> Principal:
+    """Return the principal whose account pays for what a client sends."""
+    return Principal(Jid(client.address), local=True)
 
 
 async def collect(client: Client, count: int) -> list[str]:
@@ -165,6 +171,37 @@ class FaceContract:
         second = await connected(other, "ann")
         await second.subscribe("jobs", 1)
         assert await collect(second, 1) == ["a"]
+
+    @pytest.mark.parametrize("why", ["requests", "cost"])
+    async def test_an_account_with_too_much_under_way_waits_and_no_other(
+        self, sides, connected, why
+    ):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        by, admission = payer(etl), one.broker.admission
+        if why == "cost":
+            admission.charge(by, ACCOUNT.refused + 0.1)
+        loads = [admission.take(by, 0) for _ in range(ACCOUNT.requests if why != "cost" else 0)]
+        publishing = asyncio.create_task(etl.publish("jobs", "a"))
+        for name in "bcdefghi":
+            assert await bee.publish("jobs", name) == ""
+        told = publishing.done() and publishing.result()
+        assert told or not publishing.done()
+        for load in loads:
+            admission.done(load)
+        await until(lambda: not admission.beyond(by))
+        if await publishing:  # it was told to wait, as where all clients share a stream
+            assert await etl.publish("jobs", "a") == ""
+
+    async def test_what_is_refused_is_charged_to_its_account(self, sides, connected):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        charged = []
+        one.broker.admission.charge = lambda by, seconds: charged.append((by.account, seconds > 0))
+        assert await bee.publish("jobs", "b") == ""
+        assert charged == []
+        assert await etl.publish("nowhere", "a") != ""
+        assert set(charged) == {(payer(etl).account, True)}
 
     @pytest.mark.parametrize("refusal", Refusal)
     def test_every_refusal_has_words(self, refusal, words_for):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from msgspec.structs import replace
 
+from pubqueue.engine.admission import Admission
 from pubqueue.engine.batch import Committer, may_be_of_one, refusal_of
 from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.engine.context import SERVICE, Context, Payloads, Terms
@@ -89,6 +90,8 @@ class Broker:
         self._rates = Rates()
         self.upkeep = Upkeep()
         self.outbox = Outbox(self._reach_others, self._reach_changed)
+        self.admission = Admission()
+        """Judges who may come in with a request; faces ask it before they read one."""
         self.instance = instance
         """The number of this process among those on the store."""
         self.clients = Clients()
@@ -289,19 +292,39 @@ class Broker:
         self._batches.wake()
 
     async def handle(self, request: Request) -> Reply:
-        """Decide the request in a later batch, and return the reply after its commit.
+        """Decide a request of the service itself in a later batch, and return the reply after its commit.
 
         Raises:
             asyncio.CancelledError: the broker stopped before it had an answer.
 
         """
+        return await self._reply(partial(self.submit, request))
+
+    def submit_for(
+        self, by: Principal, request: Request, answer: Callable[[Reply], None], size: int = 0
+    ) -> None:
+        """Submit a client's request of so many bytes, which counts as under way until it is answered (`admission`)."""
+        self.submit(request, self.admission.counted(by, request, size, answer))
+
+    async def handle_for(self, by: Principal, request: Request, size: int = 0) -> Reply:
+        """Decide a client's request as soon as its account may come in with it, and return the reply after its commit.
+
+        Raises:
+            asyncio.CancelledError: the broker stopped before it had an answer.
+
+        """
+        await self.admission.turn(by, reads=type(request) in READS)
+        return await self._reply(partial(self.submit_for, by, request, size=size))
+
+    async def _reply(self, submit: Callable[[Callable[[Reply], None]], None]) -> Reply:
+        """Submit a request with a function for its reply, and return that."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def answer(decided: Reply) -> None:
             if not reply.done():  # the caller may have been cancelled
                 reply.set_result(decided)
 
-        self.submit(request, answer)
+        submit(answer)
         task = self.task
         either: set[asyncio.Future[Any]] = {reply, task}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -45,10 +45,23 @@ ACCOUNT: Final = Budget(2048, 3 * MIB, 8192, 64, 0.15, 0.1)
 DOMAIN: Final = Budget(3072, 9 * MIB // 2, 12_288, 256, 0.3, 0.2)
 """Of all accounts of a foreign server, which may create any number of them."""
 
-EVERYBODY: Final = Budget(4096, 6 * MIB, 32_768, 512, 0.0, 0.0)
+EVERYBODY: Final = Budget(4096, 24 * MIB, 32_768, 512, 0.0, 0.0)
 """The sum over all accounts. From this many requests or bytes on, reading stops until half of them
 are answered; `reads` are refused.
 """
+
+
+NEWCOMER: Final = 8
+"""Requests that an account may have under way however little is left."""
+
+
+def share(most: int, total: int, free: int) -> int:
+    """Return how much one may have now, of which there is so much in total, and so much is free.
+
+    It is `most` for one who is alone, and less the less is left. However many take all that they get, something is left for
+    one who has nothing: with `most` at half of `total`, each of `n` gets `total / (n + 1)`.
+    """
+    return min(most, max(0, free) * most // (total - most))
 
 
 class Used(Struct, gc=False):
@@ -79,6 +92,14 @@ class Used(Struct, gc=False):
         if self.items >= budget.items:
             return f"{budget.items} items are in progress"
         return ""
+
+    def has_its_share(self, budget: Budget, free: int, free_bytes: int) -> bool:
+        """Return whether it has what it may have while so many requests and bytes are free of what all may have together."""
+        if self.requests < NEWCOMER:
+            return False
+        return self.requests >= share(
+            budget.requests, EVERYBODY.requests, free
+        ) or self.byte_count >= share(budget.byte_count, EVERYBODY.byte_count, free_bytes)
 
     def _forgive(self, budget: Budget, now: float) -> None:
         self.refused = max(0.0, self.refused - (now - self.since) * budget.recovered)

@@ -14,7 +14,7 @@ from faces import contract
 from faces.contract import BytesContract, FaceContract, TakeContract, make_store
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
-from faces.sides import RIGHT, two_sides
+from faces.sides import RIGHT, SERVICE, two_sides
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
 
@@ -53,6 +53,7 @@ class GrpcClient:
     """A client as the contract has it. `ids` are those of the items that any client has published, by the names of the test."""
 
     def __init__(self, channel, name, password, ids):
+        self.address = f"{name}@{SERVICE}"
         login = basic(name, password)
         self._publisher = Stub(channel, PUBLISHER, login)
         self._subscriber = Stub(channel, SUBSCRIBER, login)

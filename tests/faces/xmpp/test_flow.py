@@ -117,7 +117,9 @@ async def test_news_end_with_their_stream(stage):
     assert await stage.ask("ping", "", kind="get") == "result"
 
 
-@pytest.mark.parametrize(("count", "size"), [(5_000, 10), (400, PAYLOAD)])
+@pytest.mark.parametrize(
+    ("count", "size"), [(5_000, 10), (EVERYBODY.byte_count // PAYLOAD * 6 // 5, PAYLOAD)]
+)
 async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
     stage.store.may_go.clear()
     flood = "".join(

@@ -24,7 +24,7 @@ from harness.stanzas.leveled_words import (
 from harness.stanzas.schema import validate_own
 from harness.stanzas.wire import SERVICE
 
-from pubqueue.faces.flow import Intake
+from pubqueue.engine.admission import Admission
 
 EVE = "eve@localhost/x"
 DISCO = "http://jabber.org/protocol/disco#info"
@@ -292,7 +292,7 @@ async def test_a_late_answer_shows_that_the_worker_is_there(service):
 async def test_answers_are_read_from_an_account_that_sends_too_much(service, monkeypatch):
     await worker(service, "assured")
     (*_, asked) = await service.say(*published("a"))
-    monkeypatch.setattr(Intake, "beyond", lambda _self, _by: "it has sent too much")
+    monkeypatch.setattr(Admission, "beyond", lambda _self, _by: "it has sent too much")
     (then,) = await service.say(received(asked))
     assert shape(then) == "deliver"
 
@@ -314,7 +314,7 @@ async def test_answers_to_nothing_are_ignored_from_an_account_beyond_its_budget(
     (asked,) = [one for one in await service.say(*published("a")) if shape(one) == "acknowledged"]
     requests, submit = [], service.broker.submit
     service.broker.submit = lambda *request: (requests.append(request[0]), submit(*request))
-    monkeypatch.setattr(Intake, "beyond", lambda *_: "too much")
+    monkeypatch.setattr(Admission, "beyond", lambda *_: "too much")
     await service.say(result("pq-77-77", sender=EVE), error(asked, "cancel", "gone", sender=EVE))
     assert requests == []
     await service.say(result(asked))

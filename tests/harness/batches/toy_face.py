@@ -166,7 +166,11 @@ class LineFace:
         except ValueError:
             line.send("NO WORDS")
             return
-        self._broker.submit(request, partial(self._answer, line))
+        begin = partial(self._broker.submit_for, request.by, request, partial(self._answer, line))
+        if self._broker.admission.may_enter(request.by):
+            begin()
+        else:
+            self._broker.admission.wait(request.by, begin)
 
     def _principal(self, address: Jid) -> Principal:
         return Principal(address) if self.accounts is None else self.accounts.principals.of(address)
@@ -177,6 +181,8 @@ class LineFace:
                 line.send(f"BODY {item.node} {item.id} {shown(payload, item.headers)}")
             line.send(f"OK {' '.join(item.id for item, _ in reply.items)}".rstrip())
             return
+        if isinstance(reply, Refused):
+            self._broker.admission.refused(self._principal(line.address))
         line.send(refusal(reply) if isinstance(reply, Refused) else "OK")
 
     # --- out: notices to words ---

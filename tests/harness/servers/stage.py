@@ -45,7 +45,7 @@ class Stage:
     @property
     def waiting(self):
         """The requests that wait for answers: `count`, `byte_count`, `reads`, `is_full`."""
-        return self.face.intake
+        return self.broker.admission
 
     @property
     def to_many(self):

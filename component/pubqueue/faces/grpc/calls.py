@@ -173,6 +173,9 @@ class Backend(Protocol):
     def submit(self, by: Principal, request: Request) -> None:
         """Have a request decided whose reply does not matter."""
 
+    def charge(self, by: Principal, size: int) -> None:
+        """Charge a refused call of so many bytes to its account."""
+
     def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
         """Ask for items; see `Broker.take`."""
 
@@ -184,6 +187,17 @@ class Backend(Protocol):
 
     def new_ids(self, count: int) -> list[ItemId]:
         """Return rising ids that no other process and no other call has made."""
+
+
+OURS: Final = frozenset(
+    {
+        StatusCode.UNAVAILABLE,
+        StatusCode.INTERNAL,
+        StatusCode.RESOURCE_EXHAUSTED,
+        StatusCode.DEADLINE_EXCEEDED,
+    }
+)
+"""Codes of calls that were refused for a reason of the service, not of the caller."""
 
 
 class Caller(Struct, frozen=True):
@@ -212,6 +226,11 @@ class Call:
     def account(self) -> Jid:
         """The account that makes the call."""
         return self.by.account
+
+    def charge(self, problem: CallError) -> None:
+        """Charge the refused call to its account, unless the service is the cause."""
+        if problem.code not in OURS:
+            self.backend.charge(self.by, self.size)
 
     def node(
         self, name: str, kind: ResourceKind, field: str = "name", *, creates: bool = False

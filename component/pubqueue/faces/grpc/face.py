@@ -17,7 +17,6 @@ import structlog
 
 from pubqueue.engine.connections import GrpcCalls
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import Intake
 from pubqueue.faces.grpc import tech, v1
 from pubqueue.faces.grpc.callers import RESOURCE, WORD, Who, credentials_of, peer_of
 from pubqueue.faces.grpc.calls import Call, OpenStream, OpenStreams, Origin, Outstanding
@@ -102,9 +101,6 @@ class GrpcFace:
         self.calls = GrpcCalls(certificate_ends=lambda: tls.certificate_ends if tls else None)
         self.traffic = Traffic(calls=self.calls)
         self.service = accounts.principals.service(broker.service)
-        self._room = asyncio.Event()
-        self._room.set()
-        self._intake = Intake(self._room.clear, self._room.set)
         self._services = tuple(one.name for one in (*tech.SERVICES, *v1.SERVICES))
         self._health = Health(self._services)
         self._server: grpc.aio.Server | None = None
@@ -247,19 +243,16 @@ class GrpcFace:
     # --- what calls need: `calls.Backend` -----------------------------------------------------------
 
     async def handle(self, by: Principal, request: Request, size: int = 0) -> Reply:
-        """Have a request decided, as soon as there is room for it in the intake."""
-        while not self._room.is_set():
-            await self._room.wait()
-        load = self._intake.take(by, size, request)
-        try:
-            return await self._broker.handle(request)
-        finally:
-            self._intake.done(load)
+        """Have a request decided, as soon as its account may come in with it."""
+        return await self._broker.handle_for(by, request, size)
 
     def submit(self, by: Principal, request: Request) -> None:
         """Have a request decided whose reply does not matter."""
-        load = self._intake.take(by, 0, request)
-        self._broker.submit(request, lambda _reply: self._intake.done(load))
+        self._broker.submit_for(by, request, lambda _reply: None)
+
+    def charge(self, by: Principal, size: int) -> None:
+        """Charge a refused call of so many bytes to its account."""
+        self._broker.admission.refused(by, size)
 
     def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
         """Ask for items."""

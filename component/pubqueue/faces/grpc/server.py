@@ -96,7 +96,7 @@ class Answering:
         reading = self._reading
 
         async def answer(_requests: object, context: Context) -> Any:  # noqa: ANN401  # of either binding
-            begun, code = time.monotonic(), grpc.StatusCode.OK
+            begun, code, call = time.monotonic(), grpc.StatusCode.OK, None
             counts.begin(method)
             try:
                 call = await call_of(context)
@@ -115,6 +115,8 @@ class Answering:
                     reading.done(reader, call.size)
             except CallError as problem:
                 code = problem.code
+                if call is not None:
+                    call.charge(problem)
                 await fail(context, problem)
             except asyncio.CancelledError:
                 code = _cancelled(context)
@@ -134,13 +136,16 @@ class Answering:
         counts, call_of = self._counts, self._call_of
 
         async def answer(requests: Any, context: Context) -> AsyncIterator[Any]:  # noqa: ANN401
-            code = grpc.StatusCode.OK
+            code, call = grpc.StatusCode.OK, None
             counts.begin(method)
             try:
-                async for one in handle(await call_of(context), each_whole(requests)):
+                call = await call_of(context)
+                async for one in handle(call, each_whole(requests)):
                     yield one
             except CallError as problem:
                 code = problem.code
+                if call is not None:
+                    call.charge(problem)
                 await fail(context, problem)
             except (asyncio.CancelledError, GeneratorExit):
                 code = _cancelled(context)

@@ -167,6 +167,17 @@ class JsonDoor:
             raise CallError(StatusCode.NOT_FOUND, "There is no such method.")
         row, named = found
         allow(None)
+        try:
+            return await self._called(request, row, named, call)
+        except CallError as problem:
+            call.charge(problem)
+            raise
+
+    async def _called(
+        self, request: web.Request, row: Row, named: Fields, call: Call
+    ) -> web.Response:
+        face = self._face
+        assert face is not None, "the call is its"
         async with face.until_stop.within(MAX_TIME):
             if request.method == "POST" == _method(request):
                 return await self._of_body(request, row, call)

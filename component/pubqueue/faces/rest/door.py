@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+TOO_MANY: Final = 429
+INTERNAL: Final = 500
+"""The status from which on the service is the cause."""
+
 UNMATCHED: Final = "none"
 """The route of requests that match none, in metrics."""
 
@@ -130,7 +134,12 @@ class RestDoor:
         if route is None:
             raise not_allowed(resource.allow)
         exchange = Exchange(face, profile, route, request, names, base, proven)
-        response: web.StreamResponse = await route.handler(exchange)
+        try:
+            response: web.StreamResponse = await route.handler(exchange)
+        except ProblemError as problem:
+            if problem.status < INTERNAL and problem.status != TOO_MANY:
+                face.broker.admission.refused(exchange.by, request.content_length or 0)
+            raise
         return response
 
 

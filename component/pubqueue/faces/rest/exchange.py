@@ -171,7 +171,7 @@ class Exchange:
 
         """
         most = self.settings.max_body if limit is None else limit
-        await self.face.room()
+        await self.face.room(self.by)
         return await read(self.request, most, self.settings.body_timeout)
 
     async def no_body(self) -> None:

@@ -16,7 +16,6 @@ import structlog
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
 from pubqueue.engine.table import READS
-from pubqueue.faces.flow import Intake
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.http.problems import ProblemError, unavailable
 from pubqueue.faces.push.worker import Workers
@@ -82,8 +81,6 @@ class RestFace:
         self.waiting = WaitingRequests(broker, lambda: self.settings)
         self.pulling = PullConsumers(broker, lambda: self.settings)
         """The pull consumers of the profile `hornetq`."""
-        self._intake = Intake(lambda: None, self._on_room)
-        self._room, self._read = asyncio.Event(), asyncio.Event()
         self._ids = itertools.count(1)
         self._process = secrets.token_hex(6)
         self.is_serving = False
@@ -159,22 +156,15 @@ class RestFace:
                 answer.
 
         """
-        if why := self._intake.beyond(by):
-            raise ProblemError(429, "too-many", why)
-        if type(request) in READS:
-            await self._turn_to_read(by)
+        await self.room(by, reads=type(request) in READS)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        load = self._intake.take(by, size, request)
 
         def answered(decided: Reply) -> None:
-            self._intake.done(load)
-            if load.reads:
-                self._read.set()
             if not reply.done():
                 reply.set_result(decided)
 
         self._open.add(reply)
-        self.broker.submit(request, answered)
+        self.broker.submit_for(by, request, answered, size)
         try:
             return await reply
         except asyncio.CancelledError:
@@ -186,41 +176,22 @@ class RestFace:
         finally:
             self._open.discard(reply)
 
-    async def _turn_to_read(self, by: Principal) -> None:
-        """Wait while too many requests of the account read: all readers of a topic are called at once.
+    async def room(self, by: Principal, *, reads: bool = False) -> None:
+        """Wait until the account may come in with one more request.
 
         Raises:
-            ProblemError: it takes too long.
+            ProblemError: it may not for too long.
 
         """
-        if not self._intake.beyond_reading(by):
+        admission = self.broker.admission
+        if admission.may_enter(by, reads=reads):
             return
         try:
             async with asyncio.timeout(ROOM_TIMEOUT):
-                while self._intake.beyond_reading(by):
-                    self._read.clear()
-                    await self._read.wait()
+                await self.waiting.until(admission.turn(by, reads=reads))
         except TimeoutError:
-            raise ProblemError(429, "too-many", "too many read requests are in progress") from None
-
-    async def room(self) -> None:
-        """Wait until there is room for another request.
-
-        Raises:
-            ProblemError: there is none for too long.
-
-        """
-        if not self._intake.is_full:
-            return
-        self._room.clear()
-        try:
-            async with asyncio.timeout(ROOM_TIMEOUT):
-                await self.waiting.until(self._room.wait())
-        except TimeoutError:
-            raise unavailable("the service has too much to do") from None
-
-    def _on_room(self) -> None:
-        self._room.set()
+            why = admission.beyond(by) or admission.beyond_reading(by)
+            raise ProblemError(429, "too-many", why or "too many requests wait") from None
 
     def new_id(self) -> str:
         """Return an id that no other process and no other call has made."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.flow import Intake
 from pubqueue.faces.listener import Listener
 from pubqueue.faces.stomp.protocol import USER_GONE, WORD, StompProtocol
 from pubqueue.faces.stomp.refusals import Message, Problem, error
@@ -71,7 +70,7 @@ class StompFace:
         self.traffic = Traffic(connections=self.listener.counts)
         self.protocols: set[StompProtocol] = set()
         self._receivers: dict[Jid, tuple[Receiver, Subscription]] = {}
-        self._intake = Intake(lambda: None, self._read_on)
+        self._admission = broker.admission
         self._connections, self._ids = itertools.count(1), itertools.count(1)
         self._process = secrets.token_hex(6)
         self._is_up = self._is_stopping = False
@@ -161,14 +160,21 @@ class StompFace:
         return entities.Connection(proven.account, WORD, number, name).address
 
     @property
-    def is_full(self) -> bool:
-        """Whether reading from all clients is paused."""
-        return self._intake.is_full or self._is_stopping
+    def is_stopping(self) -> bool:
+        """Whether nothing more is read from any client."""
+        return self._is_stopping
 
-    def _read_on(self) -> None:
-        """Resume reading: there is room again."""
-        for protocol in tuple(self.protocols):
-            asyncio.get_running_loop().call_soon(protocol.read_on)
+    def has_to_wait(self, by: Principal) -> bool:
+        """Return whether the account has too much under way to have another frame read."""
+        return self._admission.stops(by)
+
+    def when_admitted(self, by: Principal, call: Callable[[], None]) -> None:
+        """Call when the account may have another frame read."""
+        self._admission.wait(by, call)
+
+    def charge(self, by: Principal) -> None:
+        """Charge a refused frame to its account."""
+        self._admission.refused(by)
 
     def _end_those_who_are_gone(self) -> None:
         """End the connections of users that were removed, or have another password."""
@@ -180,13 +186,7 @@ class StompFace:
 
     def submit(self, by: Jid, request: Request, size: int, answer: Callable[[Reply], None]) -> None:
         """Have a request decided, and count it as in progress."""
-        load = self._intake.take(self.by(by), size, request)
-
-        def answered(reply: Reply) -> None:
-            self._intake.done(load)
-            answer(reply)
-
-        self._broker.submit(request, answered)
+        self._broker.submit_for(self.by(by), request, answer, size)
 
     def by(self, address: Jid) -> Principal:
         """Return the principal of an address."""

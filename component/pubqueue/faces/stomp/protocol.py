@@ -34,14 +34,14 @@ from pubqueue.faces.stomp.session import StompSession
 from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pubqueue.accounts.accounts import Accounts, Denied
     from pubqueue.engine.observe import Traffic
     from pubqueue.faces.listener import ClientConnection
     from pubqueue.faces.stomp.codec import Version
     from pubqueue.faces.stomp.settings import StompSettings
-    from pubqueue.model.entities import Jid
+    from pubqueue.model.entities import Jid, Principal
 
 
 WORD: Final = "stomp"
@@ -86,8 +86,17 @@ class Served(Backend, Protocol):
     traffic: Traffic
 
     @property
-    def is_full(self) -> bool:
-        """Whether reading from all clients is paused."""
+    def is_stopping(self) -> bool:
+        """Whether nothing more is read from any client."""
+
+    def has_to_wait(self, by: Principal) -> bool:
+        """Return whether the account has too much under way to have another frame read."""
+
+    def when_admitted(self, by: Principal, call: Callable[[], None]) -> None:
+        """Call when the account may have another frame read."""
+
+    def charge(self, by: Principal) -> None:
+        """Charge a refused frame to its account."""
 
     def new_address(self, proven: Proven) -> Jid:
         """Return an address for a connection of the user."""
@@ -111,12 +120,13 @@ class StompProtocol(asyncio.Protocol):
         self._wire = Wire(connection, self._on_room)
         self.session: StompSession | None = None
         self.proven: Proven | None = None
+        self._by: Principal | None = None
         self.address: Jid | None = None
         self._client: Client | None = None
         self._proving: asyncio.Task[None] | None = None
         self._beating: asyncio.TimerHandle | None = None
         self._lingering: asyncio.TimerHandle | None = None
-        self._is_reading = self._is_held = False
+        self._is_reading = self._is_held = self._is_waiting = False
         connection.last_words = self._last_words
 
     # --- in -------------------------------------------------------------------------------------
@@ -138,7 +148,7 @@ class StompProtocol(asyncio.Protocol):
         if session.is_busy or client.has_left:
             return False
         few = len(client.answers) < UNDER_WAY and client.answers.size < BYTES_UNDER_WAY
-        return few and not self.connection.is_full and not self._face.is_full
+        return few and not self.connection.is_full and not self._face.is_stopping
 
     def read_on(self) -> None:
         """Process the frames that have arrived, as far as this client may proceed."""
@@ -146,7 +156,11 @@ class StompProtocol(asyncio.Protocol):
             return
         self._is_reading = True
         try:
-            while self._may_read() and (event := self._reader.next_event()) is not None:
+            while (
+                self._may_read()
+                and self._is_admitted()
+                and (event := self._reader.next_event()) is not None
+            ):
                 if isinstance(event, Fault):
                     self._refuse(of_fault(event), event.receipt)
                 else:
@@ -154,11 +168,25 @@ class StompProtocol(asyncio.Protocol):
         finally:
             self._is_reading = False
         was_held = self._is_held
-        self._is_held = self.stage is not Stage.ENDING and not self._may_read()
+        is_ending = self.stage is Stage.ENDING
+        self._is_held = not is_ending and (self._is_waiting or not self._may_read())
         if self._is_held:
             self.connection.pause_reading()
         elif was_held:
             self.connection.resume_reading()
+
+    def _is_admitted(self) -> bool:
+        """Return whether the account may have one more frame read; if not, reading goes on when it may."""
+        if self._by is None or self._is_waiting:
+            return not self._is_waiting
+        if self._face.has_to_wait(self._by):
+            self._is_waiting = True
+            self._face.when_admitted(self._by, self._admitted)
+        return not self._is_waiting
+
+    def _admitted(self) -> None:
+        self._is_waiting = False
+        self.read_on()
 
     def _progressed(self) -> None:
         """Resume reading, if frames were left for later: a frame is answered. Usually none were."""
@@ -222,6 +250,7 @@ class StompProtocol(asyncio.Protocol):
             return
         self.address = address = self._face.new_address(found)
         self.proven, self.stage = found, Stage.OPEN
+        self._by = self._face.by(address)
         self._client = Client(
             self._face,
             address,
@@ -278,6 +307,8 @@ class StompProtocol(asyncio.Protocol):
         """Send the problem, and end: the client's items go to other workers."""
         if self.stage is Stage.ENDING:
             return
+        if self._by is not None and how is Departure.LOST:
+            self._face.charge(self._by)
         self._wire.drop()
         self._wire.put(error(problem, self._version, receipt))
         self._end(how)

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from pubqueue.engine.reaper import end_messages
 from pubqueue.engine.silent_workers import SilentWorkers
-from pubqueue.faces.flow import Intake
 from pubqueue.faces.xmpp.bounces import Pings
 from pubqueue.faces.xmpp.deliveries import Deliveries
 from pubqueue.faces.xmpp.link import Answers, Link, is_request, kind_of
@@ -91,11 +90,11 @@ class XmppFace:
         )
         component.admits = self._admits
         write = component.write
-        self.intake = Intake(
+        broker.admission.watch(
             partial(component.pause_reading, FULL), partial(component.resume_reading, FULL)
         )
         self._link = link = Link(
-            *(place.jid, broker, principals.of, write, self.intake, Answers(write))
+            *(place.jid, broker, principals.of, write, broker.admission, Answers(write))
         )
         self._pace = Pace(place.jid, component, self._go_on)
         self.many = ToMany(place.jid, component, self._pace, broker.outbox)
@@ -235,7 +234,7 @@ class XmppFace:
             return sender == self._link.jid  # answers to our own requests; others are forged
         if self._rosters.awaits(head):
             return True
-        return not self._link.intake.beyond(
+        return not self._link.admission.beyond(
             self._link.principal(Jid(sender))
         ) or self.deliveries.awaits(head)
 
@@ -271,7 +270,7 @@ class XmppFace:
         """Handle an answer to a delivery; one that this instance does not await costs a request, so it counts against its sender."""
         if not self.deliveries.awaits(top):
             sender = top.get("from")
-            if sender is None or self._link.intake.beyond(self._link.principal(Jid(sender))):
+            if sender is None or self._link.admission.beyond(self._link.principal(Jid(sender))):
                 return False
         return self.deliveries.take_answer(top)
 

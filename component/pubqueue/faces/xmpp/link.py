@@ -13,8 +13,8 @@ from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.engine.admission import Admission
     from pubqueue.engine.broker import Broker
-    from pubqueue.faces.flow import Intake
     from pubqueue.faces.xmpp.xml.stanza import Stanza
     from pubqueue.model.entities import Jid, Principal
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class Link(Struct, frozen=True):
     """The name of the service on its stream, who its senders are, and the ways in and out.
 
-    `write` sends bytes on the stream, and returns whether there is one; `intake` counts what is under way.
+    `write` sends bytes on the stream, and returns whether there is one; `admission` counts what is under way.
     """
 
     jid: str
     broker: Broker
     principal: Callable[[Jid], Principal]
     write: Callable[[bytes], bool]
-    intake: Intake
+    admission: Admission
     answers: Answers
 
 

@@ -37,8 +37,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pubqueue.engine.admission import Admission, Load
     from pubqueue.engine.broker import Broker
-    from pubqueue.faces.flow import Intake, Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.settings import QosSettings
     from pubqueue.faces.xmpp.xml.stanza import Element
@@ -79,7 +79,7 @@ class Receiver:
     def __init__(self, link: Link, events: Events) -> None:
         self._broker, self._answers, self._write = link.broker, link.answers, link.write
         self._jid, self._reader = link.jid, MessageReader(link.jid)
-        self._intake, self.events = link.intake, events
+        self._admission, self.events = link.admission, events
         self.counts = MessageCounts(Counter(), Counter())
         self.recent = Recent()
         self.deliveries = Deliveries(link, self.recent, self._reader, self.counts)
@@ -89,7 +89,7 @@ class Receiver:
         found = iq if isinstance(iq, SingleMessage) else read(iq)
         if isinstance(found, StanzaError):
             self._answers.refuse(iq, found)
-            self._intake.charge(by, iq.cost)
+            self._admission.charge(by, iq.cost)
             self._note(by.jid, EventId.MALFORMED)
         else:
             TAKE[found.step](self, iq, by, found)
@@ -108,13 +108,13 @@ class Receiver:
         elif is_behind(self._broker, request):
             self._answers.refuse(iq, behind())
         else:
-            load = self._intake.take(by, len(iq.raw), request)
+            load = self._admission.take(by, len(iq.raw), request)
             self._broker.submit(request, partial(self._was_done, load, iq, answer))
 
     def _was_done(
         self, load: Load, iq: AnyIq, answer: Callable[[StanzaError | None], None], reply: Reply
     ) -> None:
-        self._intake.done(load)
+        self._admission.done(load)
         if not isinstance(reply, Refused):
             answer(None)
         elif reply.refusal in NOT_TAKEN:
@@ -130,14 +130,14 @@ class Receiver:
         self._answers.answer(iq, b"")
         if error is not None:
             write_message_error(self._write, self._jid, by.jid, message_id, error)
-            charge(self._intake, by, iq, error)
+            charge(self._admission, by, iq, error)
 
     # --- assured ---
 
     def _assured(self, iq: AnyIq, by: Principal, found: Carried | SingleMessage) -> None:
         message = found.message
         request = KeepMessage(by, found.msg_id, found.iq_id, digest(message), message)
-        load = self._intake.take(by, len(iq.raw), request)
+        load = self._admission.take(by, len(iq.raw), request)
         self._broker.submit(request, partial(self._was_kept, load, iq, found, request))
 
     def _was_kept(
@@ -148,11 +148,11 @@ class Receiver:
         request: KeepMessage,
         reply: Reply,
     ) -> None:
-        self._intake.done(load)
+        self._admission.done(load)
         if isinstance(reply, Refused):
             error = words(reply)
             self._answers.refuse(iq, error)
-            charge(self._intake, request.by, iq, error)
+            charge(self._admission, request.by, iq, error)
             if (kind := event_of(reply)) is not None:
                 self._note(request.by.jid, kind)
             return
@@ -300,10 +300,12 @@ def is_behind(broker: Broker, request: object) -> bool:
     return node is not None and broker.outbox.is_behind(node)
 
 
-def charge(intake: Intake, by: Principal, iq: Stanza | SingleMessage, error: StanzaError) -> None:
+def charge(
+    admission: Admission, by: Principal, iq: Stanza | SingleMessage, error: StanzaError
+) -> None:
     """Count the cost of reading an IQ whose message is refused, unless it is to be sent again."""
     if error.type != "wait":
-        intake.charge(by, iq.cost)
+        admission.charge(by, iq.cost)
 
 
 def _short(error: StanzaError) -> StanzaError:
@@ -321,14 +323,14 @@ class Deliveries:
         reader: MessageReader,
         counts: MessageCounts,
     ) -> None:
-        self._broker, self._answers, self._intake = link.broker, link.answers, link.intake
+        self._broker, self._answers, self._admission = link.broker, link.answers, link.admission
         self._recent, self._reader, self._counts = recent, reader, counts
         self._lines: dict[Jid, deque[Delivery]] = {}
         """By full JID of which a message is being read: its later deliveries."""
 
     def take(self, iq: Stanza | SingleMessage, by: Principal, msg_id: str) -> None:
         """Deliver the message, after those of the same full JID that were asked for before."""
-        asked = Delivery(self._intake.take(by, len(iq.raw)), iq, by, msg_id)
+        asked = Delivery(self._admission.take(by, len(iq.raw)), iq, by, msg_id)
         if by.jid in self._lines:
             self._lines[by.jid].append(asked)
         else:
@@ -400,10 +402,10 @@ class Deliveries:
         self._end(asked, words(reply if isinstance(reply, Refused) else later))
 
     def _end(self, asked: Delivery, error: StanzaError | None = None) -> None:
-        self._intake.done(asked.load)
+        self._admission.done(asked.load)
         if error is not None:
             self._answers.refuse(asked.iq, error)
-            charge(self._intake, asked.by, asked.iq, error)
+            charge(self._admission, asked.by, asked.iq, error)
         else:
             self._recent.forget(asked.mark)
             self._answers.answer(asked.iq, b"")

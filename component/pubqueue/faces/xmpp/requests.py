@@ -46,7 +46,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.faces.flow import Load
+    from pubqueue.engine.admission import Load
     from pubqueue.faces.xmpp.deliveries import Deliveries
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.receiver import Receiver
@@ -84,7 +84,7 @@ class Requests:
         silent: set[Jid],
     ) -> None:
         self.terms = terms
-        self._jid, self._broker, self._intake = link.jid, link.broker, link.intake
+        self._jid, self._broker, self._admission = link.jid, link.broker, link.admission
         self._principal = link.principal
         self._write_answer, self._write_refusal = link.answers.answer, link.answers.refuse
         self._pace, self._messages = pace, messages
@@ -108,7 +108,7 @@ class Requests:
         if sender.jid in self._silent:
             self._silent.discard(sender.jid)
         by = self._principal(sender.jid)
-        if why := self._intake.beyond(by):
+        if why := self._admission.beyond(by):
             self._refuse(asked, busy(why), b"")
             return
         if type(asked) is SingleMessage:
@@ -121,7 +121,7 @@ class Requests:
         if outbox.behind and outbox.is_behind(asked.node):
             self._refuse(asked, behind())
             return
-        load = self._intake.take(by, asked.length)
+        load = self._admission.take(by, asked.length)
         self._broker.submit(request, partial(self._reply, load, asked, write, None))
 
     def take(self, stanza: Stanza) -> None:
@@ -130,7 +130,7 @@ class Requests:
         if not is_request(stanza):
             self._charge(stanza)  # an answer to no request of ours, or without a sender
             return
-        why = self._intake.beyond(self._principal(Jid(top.attributes["from"])))
+        why = self._admission.beyond(self._principal(Jid(top.attributes["from"])))
         if why or stanza.excess == REFUSED:
             self._refuse(stanza, busy(why), b"")
         elif top.get("to") != self._jid:
@@ -182,10 +182,10 @@ class Requests:
     ) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
         reads = type(request) in READS
-        if reads and (why := self._intake.beyond_reading(by)):
+        if reads and (why := self._admission.beyond_reading(by)):
             self._refuse(stanza, busy(why), b"")
             return
-        load = self._intake.take(by, len(stanza.raw), request)
+        load = self._admission.take(by, len(stanza.raw), request)
         answer = partial(self._reply, load, stanza, write, instead)
         if isinstance(request, Subscribe | Retrieve):
             answer = partial(self._after_rosters, request, answer)
@@ -241,7 +241,7 @@ class Requests:
         reply: Reply,
     ) -> None:
         """Answer the request of this load; for a refusal, `instead` returns what it shows in place of the request's child."""
-        self._intake.done(load)
+        self._admission.done(load)
         try:
             if type(reply) is Refused:
                 self._refuse(asked, words(reply), instead(reply) if instead else None)
@@ -266,9 +266,9 @@ class Requests:
     def _charge(self, stanza: Stanza | Single) -> None:
         """Count the cost of reading it against its sender."""
         if isinstance(stanza, Single):
-            self._intake.charge(self._principal(stanza.sender.jid), stanza.cost)
+            self._admission.charge(self._principal(stanza.sender.jid), stanza.cost)
         elif (sender := stanza.top.get("from")) is not None:
-            self._intake.charge(self._principal(Jid(sender)), stanza.cost)
+            self._admission.charge(self._principal(Jid(sender)), stanza.cost)
 
 
 # The table of all requests, keyed by the type of the IQ, its child, and its grandchild.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.accounts.credentials import Principals
-    from pubqueue.faces.flow import Load
+    from pubqueue.engine.admission import Load
     from pubqueue.faces.xmpp.deliveries import Deliveries
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.receiver import Asked
@@ -50,7 +50,7 @@ class Signals:
         features: Callable[[Principal], tuple[str, ...]],
     ) -> None:
         self._jid, self._broker, self._write = link.jid, link.broker, link.write
-        self._intake, self._principal = link.intake, link.principal
+        self._admission, self._principal = link.admission, link.principal
         self._rosters, self._deliveries, self._features = rosters, deliveries, features
 
     def take_message(self, stanza: Stanza) -> None:
@@ -59,7 +59,7 @@ class Signals:
         sender = top.get("from")
         if sender is None:
             return
-        self._intake.charge(self._principal(Jid(sender)), stanza.cost)
+        self._admission.charge(self._principal(Jid(sender)), stanza.cost)
         if top.get("type") != "error":
             self._take_answer(stanza, Jid(sender))
             return
@@ -71,7 +71,7 @@ class Signals:
         top, by = stanza.top, self._principal(sender)
         # of one that was not read it is not known, and a publish must not be dropped without an answer
         is_publish = publish_in(top) is not None or bool(stanza.excess)
-        why = self._intake.beyond(by) if is_publish else ""
+        why = self._admission.beyond(by) if is_publish else ""
         if why or stanza.excess == REFUSED:
             self._refuse(stanza, busy(why))
         elif top.get("to") != self._jid:
@@ -91,11 +91,11 @@ class Signals:
                 self._refuse(stanza, behind())
                 return
             by = request.by if isinstance(request, Publish) else request.publish.by
-            load = self._intake.take(by, len(stanza.raw), request)
+            load = self._admission.take(by, len(stanza.raw), request)
             self._broker.submit(request, partial(self._was_published, load, stanza))
 
     def _was_published(self, load: Load, stanza: Stanza, reply: Reply) -> None:
-        self._intake.done(load)
+        self._admission.done(load)
         if isinstance(reply, Refused):
             self._refuse(stanza, words(reply))
 
@@ -126,10 +126,10 @@ class Signals:
 
     def _submit(self, request: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
-        load = self._intake.take(by, len(stanza.raw))
+        load = self._admission.take(by, len(stanza.raw))
 
         def done(reply: Reply) -> None:
-            self._intake.done(load)
+            self._admission.done(load)
             if isinstance(reply, FeaturesWanted):
                 self._deliveries.ask_features(by.jid)
 

@@ -15,6 +15,7 @@ from faces.contract import BytesContract, FaceContract, TakeContract, make_store
 from faces.grpc import clients
 from faces.grpc.json.clients import hosted, plain
 from faces.grpc.test_contract import NAME, TYPE, ids
+from faces.sides import SERVICE
 from harness.patience import until
 
 from pubqueue.faces.grpc import transcoding
@@ -28,8 +29,9 @@ __all__ = ["ids", "make_store", "sides"]
 class JsonClient:
     """A client as the contract has it: who subscribes pulls as many as its window allows."""
 
-    def __init__(self, http, ids):
+    def __init__(self, http, name, ids):
         self._http, self._ids = http, ids
+        self.address = f"{name}@{SERVICE}"
         self.bodies, self._held = {}, {}
         self._items, self._room = asyncio.Queue(), asyncio.Condition()
         self._polling = []
@@ -131,7 +133,7 @@ async def connected(ids):
                 await until(lambda: side.face.is_up)
                 roots[side] = await ends.enter_async_context(hosted(side.face))
             http = await ends.enter_async_context(plain(roots[side], name))
-            client = JsonClient(http, ids)
+            client = JsonClient(http, name, ids)
             ends.push_async_callback(client.breaks)
             return client
 

@@ -260,9 +260,12 @@ async def test_refusals_cost_their_sender_what_reading_them_costs(step):
     async with playing(worker=False) as play:
         inner = "" if step == "deliver" else publishes("a", node="none")
         charged = []
-        intake = play.stage.waiting
-        charge = intake.charge
-        intake.charge = lambda by, seconds: (charged.append((by.jid, seconds)), charge(by, seconds))
+        admission = play.stage.waiting
+        charge = admission.charge
+        admission.charge = lambda by, seconds: (
+            charged.append((by.jid, seconds)),
+            charge(by, seconds),
+        )
         await play.step("q", step, inner, by=EVE)
         ((jid, seconds),) = charged
         assert (jid, seconds > 0) == (EVE, True)
