@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import structlog
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
@@ -29,13 +30,14 @@ from pubqueue.monitor.asking import (
     referring,
 )
 from pubqueue.monitor.page import plots, views
-from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.logins import FACE, HELD
+from pubqueue.operations.model import Given, Of
 from pubqueue.operations.service import place_from
+from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.survey import Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from importlib.resources.abc import Traversable
 
     from multidict import MultiDict, MultiMapping
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.checks import Networks
     from pubqueue.model.entities import Principal
-    from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Login, Logins
+    from pubqueue.operations.model import Operation
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -363,8 +365,7 @@ class Site:
         found = await views.some(self.ask, self._by, (node,))
         if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
-        items = plots.count(len(ids), "item")
-        question = action.question.format(node=node, items=items, reason=reason)
+        what = action.of.value.format(node=node, items=plots.count(len(ids), "item"), reason=reason)
         return self._shown(
             *(request, "ask.html", session),
             title=f"{action.label}?",
@@ -372,7 +373,7 @@ class Site:
             node=node,
             ids=ids,
             reason=reason,
-            question=question,
+            question=action.operation.question_about(what),
             row=found[0],
         )
 
@@ -380,7 +381,8 @@ class Site:
         """Do it, log it in the audit log, and show the result on the page of the node."""
         form = await self._form(request, session)
         action, node, ids, reason = asked_action(str(form.get("action", "")), form, session)
-        operation, meant = action.operation, given(node, ids, reason)
+        operation = action.operation
+        meant = Exact(node=(node,), item=ids, reason=(reason,))
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
         remote = address_of(request, self._proxies)
         reply = await self.ask.perform(operation, by, meant, remote=remote)
@@ -401,7 +403,58 @@ def off() -> web.Response:
     return web.Response(text=OFF, status=404)
 
 
+# The actions of the page, made from the table of operations, and which of them are offered for what.
+
+
+class PageAction(Struct, frozen=True):
+    """An action on a node or on some of its items."""
+
+    name: str
+    operation: Operation
+    of: Of
+    label: str
+    yes: str
+
+
+def _actions() -> Iterator[PageAction]:
+    """Yield all actions; the first of an operation has its name."""
+    for operation in OPERATIONS.values():
+        for one in operation.actions:
+            is_first = one is operation.actions[0]
+            name = operation.name if is_first else f"{operation.name}-{one.of.name.lower()}"
+            yield PageAction(name, operation, one.of, one.label, one.yes)
+
+
+ACTIONS: Final = {action.name: action for action in _actions()}
+
+OF_STATE: Final = {
+    State.DEAD: (ACTIONS["redrive-items"], ACTIONS["discard"]),
+    State.LOCKED: (ACTIONS["release"], ACTIONS["cancel"]),
+    State.QUEUED: (ACTIONS["cancel"],),
+    State.DELAYED: (ACTIONS["cancel"],),
+    None: (ACTIONS["cancel"],),
+}
+"""The actions on items of a queue in one state, or in any state."""
+
+OF_REASON: Final = (ACTIONS["redrive-reason"], ACTIONS["discard-reason"])
+"""The actions on all items that died for one reason."""
+
+
 # What the addresses and forms of the page contain.
+
+
+class Exact(Given):
+    """Parameters from a generated form: names are used unchanged, including blanks at their ends."""
+
+    def one(self, var: str) -> str:
+        """Return the value of a field unchanged; empty if the field is missing."""
+        values = self.get(var, ())
+        return values[0] if values else ""
+
+    def lines(self, var: str) -> tuple[str, ...]:
+        """Return the values of a field unchanged, without duplicates."""
+        return tuple(dict.fromkeys(self.get(var, ())))
+
 
 MAX_REASON_LENGTH: Final = 1_000
 """Maximum number of characters of a reason by which items are selected."""
@@ -425,7 +478,7 @@ def asked_action(
         raise web.HTTPBadRequest(reason="There is no such action.")
     node = NodeName(form.get("node", ""))
     ids = tuple(dict.fromkeys(ItemId(one) for one in form.getall("item", ())))
-    if action.of is Of.NODE:
+    if action.of in {Of.NODE, Of.DEAD}:
         return action, node, (), ""
     if action.of is Of.REASON:
         if not (reason := reason_of(form)):
