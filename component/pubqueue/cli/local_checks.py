@@ -48,8 +48,13 @@ def local_findings(config: Path) -> Iterator[Finding]:
     yield from _declared(settings)
     yield from _users(settings)
     if settings.server:
-        yield from _secret(settings)
-        yield from _port(settings)
+        try:
+            settings.shared_secret()
+        except (
+            ConfigError
+        ) as problem:  # the service may have it all the same: systemd hands it over
+            yield look("secret", str(problem))
+        yield _reached("component port", settings.server, settings.address())
     yield from _addresses(settings)
     address = urlsplit(settings.store)
     if address.scheme == "sqlite":
@@ -58,13 +63,6 @@ def local_findings(config: Path) -> Iterator[Finding]:
         yield from _database(settings.store)
     kept = f"events are kept for {settings.event_log_days:g} days, up to {settings.event_log_size}"
     yield good("event log", kept)
-
-
-def _secret(settings: Settings) -> Iterator[Finding]:
-    try:
-        settings.shared_secret()
-    except ConfigError as problem:  # the service may have it all the same: systemd hands it over
-        yield look("secret", str(problem))
 
 
 def _declared(settings: Settings) -> Iterator[Finding]:
@@ -87,10 +85,6 @@ def _users(settings: Settings) -> Iterator[Finding]:
         yield good("users", summary(users))
         for sentence in locked_out(users):
             yield look("users", sentence)
-
-
-def _port(settings: Settings) -> Iterator[Finding]:
-    yield _reached("component port", settings.server, settings.address())
 
 
 def _addresses(settings: Settings) -> Iterator[Finding]:

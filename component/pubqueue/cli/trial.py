@@ -8,7 +8,7 @@ import signal
 import sys
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -187,9 +187,7 @@ def _sentence(path: Path, problem: OSError) -> str:
     show_default=True,
     help="Number of instances of the component; one serves, the others stand by.",
 )
-def demo(
-    items: int | None, workers: int, kill_component: int | None, store: str, instances: int
-) -> None:
+def demo(**asked: Any) -> None:  # noqa: ANN401  # click's values
     """Run a complete example.
 
     Spark publishes delayed flights to a queue, bots rebook them, and some of the bots fail.
@@ -198,11 +196,4 @@ def demo(
         from pubqueue_demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
     except ImportError as problem:
         stop(ASKED_WRONGLY, f"the demo needs pip install 'pubqueue[demo]' ({problem})")
-    code = run_demo(
-        items=items,
-        workers=workers,
-        kill_component=kill_component,
-        store=store,
-        instances=instances,
-    )
-    sys.exit(code)
+    sys.exit(run_demo(**asked))
