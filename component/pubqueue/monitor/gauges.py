@@ -140,35 +140,32 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
     )
     for what in waiting.__struct_fields__:
         waits.add_metric([what], getattr(waiting, what))
-    yield waits
-    byte_count = CounterMetricFamily(
-        "pubqueue_server_bytes",
-        "Bytes received from and sent to the XMPP server.",
-        labels=["direction"],
+    byte_count = _counter(
+        "server_bytes", "Bytes received from and sent to the XMPP server.", "direction"
     )
     byte_count.add_metric(["in"], sum(one.bytes_in for one in traffic))
     byte_count.add_metric(["out"], sum(one.bytes_out for one in traffic))
-    yield byte_count
-    sessions = CounterMetricFamily(
-        "pubqueue_server_sessions", "Times that the XMPP server has accepted the component."
-    )
-    sessions.add_metric([], sum(one.sessions for one in traffic))
-    yield sessions
-    yield from _of_deliveries(traffic)
-
-
-def _of_deliveries(traffic: Sequence[Traffic]) -> Iterator[Metric]:
-    """Yield what became of deliveries in requests that were not answered at once."""
-    repeated = CounterMetricFamily(
-        "pubqueue_qos_repeated", "Deliveries sent again because they were not answered."
-    )
-    repeated.add_metric([], sum(one.repeated for one in traffic))
-    yield repeated
-    given_up = CounterMetricFamily(
-        "pubqueue_qos_given_up", "Items freed because their worker did not answer the delivery."
-    )
-    given_up.add_metric([], sum(one.given_up for one in traffic))
-    yield given_up
+    yield from (waits, byte_count)
+    for name, words, counts in (
+        (
+            "server_sessions",
+            "Times that the XMPP server has accepted the component.",
+            (one.sessions for one in traffic),
+        ),
+        (
+            "qos_repeated",
+            "Deliveries sent again because they were not answered.",
+            (one.repeated for one in traffic),
+        ),
+        (
+            "qos_given_up",
+            "Items freed because their worker did not answer the delivery.",
+            (one.given_up for one in traffic),
+        ),
+    ):
+        family = _counter(name, words)
+        family.add_metric([], sum(counts))
+        yield family
 
 
 def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
@@ -180,7 +177,7 @@ def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
         "face",
     )
     refused, cut = (
-        CounterMetricFamily(f"pubqueue_connections_{name}", words, labels=["face", "reason"])
+        _counter(f"connections_{name}", words, "face", "reason")
         for name, words in (
             ("refused", "Connections refused, by protocol and reason."),
             ("cut", "Connections ended by the service before the client did, by reason."),
@@ -201,10 +198,10 @@ def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
 
 def of_requests(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many HTTP requests were answered, and how many wait for a message; the labels come from the program."""
-    answered = CounterMetricFamily(
-        "pubqueue_http_requests",
+    answered = _counter(
+        "http_requests",
         "Requests of REST, and of Pub/Sub in JSON, that were answered, by profile, route and status.",
-        labels=["profile", "route", "status"],
+        *("profile", "route", "status"),
     )
     waiting = _gauge("http_requests_waiting", "Requests of REST that wait for a message.")
     found = [face.requests for face in traffic if face.requests is not None]
@@ -218,9 +215,7 @@ def of_requests(traffic: Sequence[Traffic]) -> Iterator[Metric]:
 
 def of_pushes(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many pushes of REST ended with each result; the names of results come from the program."""
-    pushed = CounterMetricFamily(
-        "pubqueue_rest_pushes", "Pushes of REST that have ended, by outcome.", labels=["outcome"]
-    )
+    pushed = _counter("rest_pushes", "Pushes of REST that have ended, by outcome.", "outcome")
     for pushes in (face.pushes for face in traffic if face.pushes is not None):
         for outcome, count in sorted(pushes.items()):
             pushed.add_metric([outcome], count)
@@ -230,10 +225,8 @@ def of_pushes(traffic: Sequence[Traffic]) -> Iterator[Metric]:
 def of_calls(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many calls of gRPC ended, how long they took, and how many are open; the labels come from the program."""
     by_method = ["service", "method"]
-    ended = CounterMetricFamily(
-        "pubqueue_grpc_calls",
-        "Calls of gRPC that have ended, by method and code.",
-        labels=[*by_method, "code"],
+    ended = _counter(
+        "grpc_calls", "Calls of gRPC that have ended, by method and code.", *by_method, "code"
     )
     took = HistogramMetricFamily(
         "pubqueue_grpc_call_seconds",
@@ -279,6 +272,10 @@ def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
 
 def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"pubqueue_{name}", words, labels=labels)
+
+
+def _counter(name: str, words: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"pubqueue_{name}", words, labels=labels)
 
 
 def store_answers(*, yes: bool) -> Metric:
@@ -330,15 +327,11 @@ def kept_messages(reply: KeptMessages) -> list[Metric]:
 
 def of_messages(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many steps were done and refused; the labels are words of the program."""
-    taken = CounterMetricFamily(
-        "pubqueue_qos_taken",
-        "Steps of carried messages (urn:xmpp:qos) that were taken.",
-        labels=["step"],
+    taken = _counter(
+        "qos_taken", "Steps of carried messages (urn:xmpp:qos) that were taken.", "step"
     )
-    refused = CounterMetricFamily(
-        "pubqueue_qos_refused",
-        "Carried messages that were refused, by the kind of the event.",
-        labels=["id"],
+    refused = _counter(
+        "qos_refused", "Carried messages that were refused, by the kind of the event.", "id"
     )
     for found in (face.messages for face in traffic if face.messages is not None):
         for family, counts in ((taken, found.taken), (refused, found.refused)):

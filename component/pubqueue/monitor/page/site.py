@@ -15,20 +15,7 @@ from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http.problems import STATUS
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
-from pubqueue.monitor.asking import (
-    Asking,
-    RefusedError,
-    SilentError,
-    address_of,
-    form_of,
-    is_from_here,
-    is_guarded,
-    is_private,
-    known_place,
-    login_from,
-    place_of,
-    referring,
-)
+from pubqueue.monitor import asking
 from pubqueue.monitor.page import plots, views
 from pubqueue.monitor.page.logins import FACE, HELD
 from pubqueue.operations.model import Given, Of
@@ -110,7 +97,7 @@ class Site:
         self._logins = logins
         self._proxies = tuple(proxies)
         self._by = by
-        self.ask = Asking(broker_of)
+        self.ask = asking.Asking(broker_of)
         self._templates = Environment(
             loader=PackageLoader("pubqueue.monitor.page"),
             autoescape=True,
@@ -158,15 +145,15 @@ class Site:
         if not self._logins.any:
             return off()
         try:
-            if request.method == "POST" and not is_from_here(request):
+            if request.method == "POST" and not asking.is_from_here(request):
                 response = self._sorry(request, 403, "This form was sent from another page.")
             elif any(map(contains_nul, request.query.values())):
                 response = self._sorry(request, 400, NO_SUCH_NAME)
             else:
                 response = await handler(request)
-        except SilentError as problem:
+        except asking.SilentError as problem:
             response = self._sorry(request, 503, str(problem))
-        except RefusedError as problem:
+        except asking.RefusedError as problem:
             response = self._sorry(request, STATUS[problem.reply.refusal], str(problem))
         except web.HTTPRedirection as elsewhere:
             elsewhere.headers.update(HEADERS)
@@ -185,7 +172,7 @@ class Site:
             if session is None:
                 if PART in request.headers or request.method == "POST":
                     raise web.HTTPUnauthorized(reason="Log in again.")
-                raise web.HTTPSeeOther(login_from(place_of(request)))
+                raise web.HTTPSeeOther(asking.login_from(asking.place_of(request)))
             return await page(request, session)
 
         return shown
@@ -209,7 +196,7 @@ class Site:
     def _sorry(self, request: web.Request, status: int, why: str) -> web.Response:
         again = ""
         if status == web.HTTPUnauthorized.status_code:
-            again = login_from(referring(request))
+            again = asking.login_from(asking.referring(request))
         response = self._shown(
             *(request, "sorry.html", self._session(request)),
             title="Something went wrong",
@@ -231,7 +218,7 @@ class Site:
     # --- login and logout -----------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
-        to = known_place(request.query.get("to", ""))
+        to = asking.known_place(request.query.get("to", ""))
         if self._session(request) is not None:
             raise web.HTTPSeeOther(to)
         return self._at_login(request, to, "")
@@ -240,9 +227,10 @@ class Site:
         return self._shown(request, "login.html", None, title="Log in", why=why, to=to)
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
-        form = await form_of(request)
-        to, address = known_place(form.get("to", "")), address_of(request, self._proxies)
-        if not is_guarded(request, self._proxies):
+        form = await asking.form_of(request)
+        to = asking.known_place(form.get("to", ""))
+        address = asking.address_of(request, self._proxies)
+        if not asking.is_guarded(request, self._proxies):
             return self._refused(request, to, 403, UNGUARDED)
         name, password = form.get("name", "").strip(), form.get("password", "")
         given = Plain(name, password) if name else Bearer(password.strip())
@@ -265,7 +253,7 @@ class Site:
             max_age=HELD,
             httponly=True,
             samesite="Strict",
-            secure=is_private(request),
+            secure=asking.is_private(request),
         )
         raise response
 
@@ -279,10 +267,9 @@ class Site:
 
     def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
         """Refuse to check a password: there were too many wrong ones."""
-        seconds = int(wait) + 1
-        why = f"There were too many wrong attempts from your address. Try again in {seconds} s."
+        why, headers = asking.after_too_many(wait)
         response = self._refused(request, to, 429, why)
-        response.headers["Retry-After"] = str(seconds)
+        response.headers.update(headers)
         return response
 
     async def _log_out(self, request: web.Request, session: Login) -> web.StreamResponse:
@@ -294,7 +281,7 @@ class Site:
 
     async def _form(self, request: web.Request, session: Login) -> MultiDict[str]:
         """Return a form that this session was given; refuse any other."""
-        form = await form_of(request)
+        form = await asking.form_of(request)
         if not views.same(form.get("form", ""), session.form):
             raise web.HTTPForbidden(
                 reason="This form has expired or belongs to another login. Go back and try again."
@@ -384,7 +371,7 @@ class Site:
         operation = action.operation
         meant = Exact(node=(node,), item=ids, reason=(reason,))
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
-        remote = address_of(request, self._proxies)
+        remote = asking.address_of(request, self._proxies)
         reply = await self.ask.perform(operation, by, meant, remote=remote)
         note = operation.answer(reply, meant).note
         mark = self._logins.sign(session, note)
