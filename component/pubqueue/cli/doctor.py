@@ -341,7 +341,12 @@ def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
     """
     visit = Visit(for_programs=as_json)
     if config is not None:
-        _look_inside(config, visit)
+        try:
+            from pubqueue.cli import local_checks  # noqa: PLC0415  # its libraries are an extra
+        except ImportError as problem:
+            stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
+        for finding in local_checks.local_findings(config):
+            visit.show(finding)
     try:
         asyncio.run(_look_outside(url, visit))
     except ValueError as problem:
@@ -350,15 +355,6 @@ def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
         visit.show(bad("service", str(problem)))
     if visit.failed:
         raise SystemExit(FAILED)
-
-
-def _look_inside(config: Path, visit: Visit) -> None:
-    try:
-        from pubqueue.cli import local_checks  # noqa: PLC0415  # its libraries are an extra
-    except ImportError as problem:
-        stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
-    for finding in local_checks.local_findings(config):
-        visit.show(finding)
 
 
 async def _look_outside(url: str | None, visit: Visit) -> None:

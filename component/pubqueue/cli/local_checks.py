@@ -108,12 +108,8 @@ def _file(path: Path) -> Iterator[Finding]:
     """Check a store of SQLite: its disk, and its pages."""
     if not os.path.exists(path):  # false as well where this user may not look
         why = in_the_way(path)
-        yield bad(
-            "store",
-            f"{path} cannot be seen{why}"
-            if why
-            else f"{path} does not exist; `pubqueue serve` creates it",
-        )
+        unseen = f"cannot be seen{why}" if why else "does not exist; `pubqueue serve` creates it"
+        yield bad("store", f"{path} {unseen}")
         return
     free = shutil.disk_usage(path.parent).free
     sentence = f"{free >> 20} MiB are free on the disk of {path}"

@@ -126,7 +126,7 @@ async def _serve(journal: Journal, place: Place) -> None:
     def ready(addresses: list[tuple[str, int]]) -> None:
         shown = ", ".join(Place(host, port).shown for host, port in addresses)
         click.echo(f"ready: {shown}, {journal.count} messages in {journal.path}")
-        if not all(_is_of_this_machine(host) for host, _ in addresses):
+        if not all(ip_address(host.partition("%")[0]).is_loopback for host, _ in addresses):
             click.echo(
                 "there is no login: every machine that reaches this address can use the queue"
             )
@@ -152,10 +152,6 @@ def _place(text: str) -> Place:
         several = "must be one address" if "," in text or not text else problem
         stop(ASKED_WRONGLY, f"-addr {several}")
     return place
-
-
-def _is_of_this_machine(host: str) -> bool:
-    return ip_address(host.partition("%")[0]).is_loopback
 
 
 def _sentence(path: Path, problem: OSError) -> str:

@@ -32,16 +32,25 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 1_000
 """Maximum number of nodes with gauges, the first by name; `pubqueue_nodes` is the number of all."""
 
-QUEUES: Final = (
-    ("queue_depth", "Items that wait for delivery."),
-    ("queue_in_flight", "Items locked to a worker."),
-    ("queue_delayed", "Items that wait for a delay or a retry."),
-    ("queue_dead", "Dead items."),
-    ("queue_done", "Done items that the queue keeps."),
-    ("queue_oldest_age_seconds", "Age in seconds of the oldest waiting item; 0 if there is none."),
-    ("queue_free_window", "Free slots in the windows of available subscribers."),
-    ("node_subscribers", "Subscriptions."),
+QUEUES: Final[tuple[tuple[str, str, Callable[[NodeEntry, Millis], float]], ...]] = (
+    ("queue_depth", "Items that wait for delivery.", lambda one, _: one.queued),
+    ("queue_in_flight", "Items locked to a worker.", lambda one, _: one.locked),
+    ("queue_delayed", "Items that wait for a delay or a retry.", lambda one, _: one.delayed),
+    ("queue_dead", "Dead items.", lambda one, _: one.dead),
+    ("queue_done", "Done items that the queue keeps.", lambda one, _: one.node.done),
+    (
+        "queue_oldest_age_seconds",
+        "Age in seconds of the oldest waiting item; 0 if there is none.",
+        lambda one, now: 0.0 if one.oldest is None else max(0, now - one.oldest) / 1000,
+    ),
+    (
+        "queue_free_window",
+        "Free slots in the windows of available subscribers.",
+        lambda one, _: one.window_free,
+    ),
+    ("node_subscribers", "Subscriptions.", lambda one, _: one.node.subscriptions),
 )
+"""The gauges of each node, those of queues before the one of every node."""
 
 
 ACCOUNTS: Final = (
@@ -76,10 +85,9 @@ async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
     every = families()
     of_each, total = every[: len(QUEUES)], every[len(QUEUES)]
     for entry in entries:
-        values = _values(entry, now)
-        for (name, _), family in zip(QUEUES, of_each, strict=True):
-            if name in values:
-                family.add_metric([entry.node.name], values[name])
+        for (name, _, value), family in zip(QUEUES, of_each, strict=True):
+            if entry.node.config.queueing or name.startswith("node"):
+                family.add_metric([entry.node.name], value(entry, now))
     total.add_metric([], state.nodes)
     _fill_accounts(every[len(QUEUES) + 1 :], state)
     return list(every)
@@ -87,7 +95,7 @@ async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
 
 def families() -> list[GaugeMetricFamily]:
     """Return the families for nodes, for their number and for accounts, in this order; without values yet."""
-    of_each = [_gauge(name, words, "node") for name, words in QUEUES]
+    of_each = [_gauge(name, words, "node") for name, words, _ in QUEUES]
     of_accounts = [_gauge(name, words) for name, words in ACCOUNTS]
     return [*of_each, _gauge("nodes", "Nodes in the store."), *of_accounts, _gauge(*LIMIT, "what")]
 
@@ -113,22 +121,6 @@ async def _entries(ask: Ask, by: Principal) -> tuple[list[NodeEntry], Millis]:
         found += page.entries
         if not page.more or len(found) >= MAX_SHOWN:
             return found[:MAX_SHOWN], page.now
-
-
-def _values(entry: NodeEntry, now: Millis) -> dict[str, float]:
-    subscribers = {"node_subscribers": float(entry.node.subscriptions)}
-    if not entry.node.config.queueing:
-        return subscribers
-    age = 0.0 if entry.oldest is None else max(0, now - entry.oldest) / 1000
-    return subscribers | {
-        "queue_depth": entry.queued,
-        "queue_in_flight": entry.locked,
-        "queue_delayed": entry.delayed,
-        "queue_dead": entry.dead,
-        "queue_done": entry.node.done,
-        "queue_oldest_age_seconds": age,
-        "queue_free_window": entry.window_free,
-    }
 
 
 def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Item
     from pubqueue.model.records import EventKind
-    from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
+    from pubqueue.model.replies import EventEntry, ItemEntry
 
 
 # The service under test, in an event loop of its own: the real broker and XMPP face on a store in memory.
@@ -138,21 +138,15 @@ class Engine:
         """Cut off all clients, and delete all nodes."""
         self._server.cut_off()
         await self._at_work.settled()
-        names = [str(entry.node.name) for entry in await self._nodes()]
-        for name in names:
-            reply = await self._at_work.handle(Delete(by=_operator(), node=NodeName(name)))
-            assert not isinstance(reply, Refused), reply
-        await self._at_work.settled()
-
-    async def _nodes(self) -> list[NodeEntry]:
-        found: list[NodeEntry] = []
-        more, after = True, None
+        more = True
         while more:
-            page = await self._at_work.handle(ReadNodes(by=_operator(), after=after))
+            page = await self._at_work.handle(ReadNodes(_operator()))
             assert isinstance(page, NodePage)
-            found += page.entries
-            more, after = page.more, found[-1].node.name if found else None
-        return found
+            for entry in page.entries:
+                reply = await self._at_work.handle(Delete(_operator(), entry.node.name))
+                assert not isinstance(reply, Refused), reply
+            more = page.more
+        await self._at_work.settled()
 
     async def ask(self, node: str, content: bytes) -> ET.Element:
         """Request a change in a node as a client does; `content` is the child of the IQ. Return the answer.

@@ -236,9 +236,9 @@ class Site:
         given = Plain(name, password) if name else Bearer(password.strip())
         proven = await self._logins.accounts.prove(given, face=FACE, peer=address)
         if isinstance(proven, Denied):
-            return (
-                self._slowed(request, to, proven.wait) if proven.wait else self._wrong(request, to)
-            )
+            if proven.wait:
+                return self._slowed(request, to, proven.wait)
+            return self._refused(request, to, 403, "Wrong name, password or token.")
         begun = self._logins.begin(proven)
         if begun is None:
             why = "the user has no role"
@@ -261,9 +261,6 @@ class Site:
         response = self._at_login(request, to, why)
         response.set_status(status)
         return response
-
-    def _wrong(self, request: web.Request, to: str) -> web.Response:
-        return self._refused(request, to, 403, "Wrong name, password or token.")
 
     def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
         """Refuse to check a password: there were too many wrong ones."""
