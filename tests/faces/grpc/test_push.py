@@ -133,6 +133,24 @@ async def test_what_an_endpoint_does_not_answer_is_released(side, v1, topic):  #
     await until(has_failed)
 
 
+async def test_what_is_under_way_is_released_when_the_endpoint_goes(v1, topic):  # G26
+    begun = asyncio.Event()
+
+    async def hang(reader, writer):
+        begun.set()
+        await reader.read()
+        writer.close()
+
+    async with asyncio.timeout(TIMEOUT), await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await subscribe(v1, f"http://127.0.0.1:{port}/", ack_deadline_seconds=600)
+        await publish(v1, b"a")
+        await begun.wait()
+        await v1.subscriber.ModifyPushConfig(subscription=BILL)
+        found = await v1.subscriber.Pull(subscription=BILL, max_messages=1)
+        assert [one.message.data for one in found.received_messages] == [b"a"]
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import grpc
@@ -15,7 +16,7 @@ from pubqueue.faces.grpc import tech as tech_messages
 from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech
 from pubqueue.faces.push.client import Answer, PushClient
 from pubqueue.faces.push.targets import EndpointTerms, Outcome, Target, Verdict
-from pubqueue.faces.push.worker import PAUSE
+from pubqueue.faces.push.worker import PAUSE, Job
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NodeName
 from pubqueue.model.records import PushedNodes
@@ -24,7 +25,7 @@ from pubqueue.rules.discovery import Describe
 from pubqueue.rules.registrations import ListPushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Item, Node, Principal
@@ -49,6 +50,20 @@ FAREWELL: Final = 5.0
 NACKED: Final = "its push endpoint has refused it"
 """Why a message is released, for operators."""
 
+ACKED: Final = frozenset({102, 200, 201, 202, 204})
+"""Codes of HTTP that acknowledge a message."""
+
+BUSY: Final = frozenset({429, 502, 503})
+"""Codes that ask for fewer messages."""
+
+METHOD: Final = "/tech.pubsub.PushEndpointService/HandlePubsubEvent"
+
+JSON: Final = (("Content-Type", "application/json"),)
+
+ACK: Final = Outcome(Verdict.DONE)
+NACK: Final = Outcome(Verdict.FAILED, NACKED)
+PUSH_BACK: Final = Outcome(Verdict.BUSY, NACKED)
+
 
 class GrpcPusher:
     """Pushes by these patterns. `puller` makes a principal under an address that no other pull has."""
@@ -62,9 +77,8 @@ class GrpcPusher:
     ) -> None:
         self.broker, self.service, self.puller = broker, service, puller
         self.terms = EndpointTerms(push_to)
-        self.client = PushClient(
-            self.terms, limit=0, limit_per_host=0
-        )  # the windows are the limits
+        self.client = PushClient(self.terms, limit=0, limit_per_host=0)
+        """Its limits are the windows."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -81,7 +95,8 @@ class GrpcPusher:
 
     def job(self, node: Node) -> Pushed | None:
         """Return the work on a subscription, None if it has no endpoint that may be called."""
-        return None if self.endpoint_of(node) is None else Pushed(self, node.name)
+        endpoint = self.endpoint_of(node)
+        return None if endpoint is None else Pushed(self, node, endpoint)
 
     def endpoint_of(self, node: Node) -> Target | None:
         """Return the endpoint of a queue, if it has one that may be called."""
@@ -91,24 +106,18 @@ class GrpcPusher:
         return self.terms.target(kept.endpoint)
 
 
-class Pushed:
+class Pushed(Job["Node"]):
     """A subscription with an endpoint."""
 
-    why = ""
-    queueing = True
-    position = 0
-
-    def __init__(self, pusher: GrpcPusher, name: NodeName) -> None:
-        self._pusher, self.node, self.every = pusher, name, RESCAN
-        self.label: Mapping[str, str] = {"node": name}
-        self.by = pusher.puller()
-        self._known: Node | None = None
-        self._endpoint: Target | None = None
+    def __init__(self, pusher: GrpcPusher, node: Node, endpoint: Target) -> None:
+        super().__init__(node.name, pusher.puller(), RESCAN, node=node.name)
+        self._pusher, self._known, self._endpoint = pusher, node, endpoint
         self._window = float(FIRST_WINDOW)
+        self._is_over = self._is_deleted = False
 
     def has_changed(self, node: Node) -> bool:
         """Return whether the queue is no longer as it was."""
-        return self._known is None or node.config != self._known.config
+        return self._is_over or node.config != self._known.config
 
     async def hold(self) -> str | None:
         """Read the queue, and return its endpoint; None if it has none that may be called."""
@@ -117,25 +126,34 @@ class Pushed:
             if reply.refusal is Refusal.NODE_NOT_FOUND:
                 break
             await asyncio.sleep(PAUSE)  # the store has failed
-        self._known = reply.node if isinstance(reply, Described) else None
-        if self._known is None:
+        node = reply.node if isinstance(reply, Described) else None
+        endpoint = None if node is None else self._pusher.endpoint_of(node)
+        self._is_over, self._is_deleted = endpoint is None, node is None
+        if node is None or endpoint is None:
             return None
-        self._endpoint = self._pusher.endpoint_of(self._known)
-        return self._endpoint.url if self._endpoint else None
+        self._known, self._endpoint = node, endpoint
+        return endpoint.url
 
     def window(self) -> int:
         """Return how many messages may be on their way."""
         return int(self._window)
 
     async def push(self, item: Item, payload: bytes) -> Outcome:
-        """Push a message; the endpoint has as long for it as an acknowledgement may take."""
-        assert self._known is not None
-        assert self._endpoint is not None
-        subscription = name_of(self.node, ResourceKind.SUBSCRIPTION)
-        patience = float(self._known.config.lock_timeout)
-        return await push(
-            *(self._pusher.client, self._endpoint, subscription, item, payload), patience=patience
-        )
+        """Push a message; the endpoint has as long for it as an acknowledgement may take, and only it is called."""
+        endpoint, name = self._endpoint, name_of(self.node, ResourceKind.SUBSCRIPTION)
+        try:
+            async with asyncio.timeout(float(self._known.config.lock_timeout)):
+                if not endpoint.scheme:
+                    return await self._over_grpc(tech_messages.event_of(item, payload, name))
+                body = json.dumps(as_json(name, item, payload)).encode()
+                found = await self._pusher.client.call("POST", endpoint.url, JSON, body)
+        except (TimeoutError, OSError):
+            return NACK
+        if not isinstance(found, Answer):
+            return NACK
+        if found.status in ACKED:
+            return ACK
+        return PUSH_BACK if found.status in BUSY else NACK
 
     def brace(self, outcome: Outcome) -> float:
         """Fit the window: it grows with each acknowledgement, and is halved when the endpoint asks for less."""
@@ -146,76 +164,30 @@ class Pushed:
         self._window = max(1.0, self._window / 2)
         return PAUSE
 
-    async def judged(self, _outcome: Outcome, _position: int) -> bool:
-        """Record nothing: only its owner takes an endpoint from a queue."""
-        return True
-
     async def farewell(self) -> None:
-        """Notify the endpoint if the subscription is deleted."""
-        if self._known is None and self._endpoint is not None:
-            name = to_tech(name_of(self.node, ResourceKind.SUBSCRIPTION), ResourceKind.SUBSCRIPTION)
-            await tell_deleted(self._pusher.client, self._endpoint, name, FAREWELL)
+        """Notify an endpoint of `tech.pubsub`, once, if the subscription is deleted."""
+        if not self._is_deleted or self._endpoint.scheme:
+            return
+        name = to_tech(name_of(self.node, ResourceKind.SUBSCRIPTION), ResourceKind.SUBSCRIPTION)
+        with suppress(TimeoutError, OSError):
+            async with asyncio.timeout(FAREWELL):
+                await self._over_grpc(tech.PubsubEvent(subscription=name, deleted=True))
 
-
-# One message to one endpoint.
-
-ACKED: Final = frozenset({102, 200, 201, 202, 204})
-"""Codes of HTTP that acknowledge a message."""
-
-BUSY: Final = frozenset({429, 502, 503})
-"""Codes that ask for fewer messages."""
-
-METHOD: Final = "/tech.pubsub.PushEndpointService/HandlePubsubEvent"
-
-JSON: Final = (("Content-Type", "application/json"),)
-
-ACK: Final = Outcome(Verdict.DONE)
-NACK: Final = Outcome(Verdict.FAILED, NACKED)
-PUSH_BACK: Final = Outcome(Verdict.BUSY, NACKED)
-
-
-async def push(  # a message, and where it goes
-    client: PushClient,
-    endpoint: Target,
-    subscription: str,
-    item: Item,
-    payload: bytes,
-    *,
-    patience: float,
-) -> Outcome:
-    """Push an item, and return the outcome within so many seconds; only the endpoint is called, whatever it answers."""
-    try:
-        async with asyncio.timeout(patience):
-            if not endpoint.scheme:
-                event = tech_messages.event_of(item, payload, subscription)
-                return await _over_grpc(client, endpoint, event)
-            body = json.dumps(as_json(subscription, item, payload)).encode()
-            return outcome_of(await client.call("POST", endpoint.url, JSON, body))
-    except (TimeoutError, OSError):
-        return NACK
-
-
-def outcome_of(answer: Answer | Outcome) -> Outcome:
-    """Return the meaning of an answer over HTTP."""
-    if not isinstance(answer, Answer):
-        return NACK
-    if answer.status in ACKED:
+    async def _over_grpc(self, event: tech.PubsubEvent) -> Outcome:
+        endpoint = self._endpoint
+        if (address := await self._pusher.client.address_of(endpoint)) is None:
+            return NACK
+        place = f"[{address}]" if ":" in address else address
+        async with grpc.aio.insecure_channel(f"{place}:{endpoint.port}") as channel:
+            call = channel.unary_unary(
+                METHOD, request_serializer=_written, response_deserializer=bytes
+            )
+            try:
+                await call(event)
+            except grpc.aio.AioRpcError as problem:
+                is_busy = problem.code() is grpc.StatusCode.UNAVAILABLE
+                return PUSH_BACK if is_busy else NACK
         return ACK
-    return PUSH_BACK if answer.status in BUSY else NACK
-
-
-async def tell_deleted(
-    client: PushClient, endpoint: Target, subscription: str, patience: float
-) -> None:
-    """Notify an endpoint of `tech.pubsub`, once, that the subscription is deleted."""
-    if endpoint.scheme:
-        return
-    event = tech.PubsubEvent(subscription=subscription, deleted=True)
-    try:
-        async with asyncio.timeout(patience):
-            await _over_grpc(client, endpoint, event)
-    except (TimeoutError, OSError):
-        return
 
 
 def as_json(subscription: str, item: Item, payload: bytes) -> dict[str, object]:
@@ -234,20 +206,6 @@ def as_json(subscription: str, item: Item, payload: bytes) -> dict[str, object]:
     if message.ordering_key:
         inner["orderingKey"] = message.ordering_key
     return {"message": inner, "subscription": subscription}
-
-
-async def _over_grpc(client: PushClient, endpoint: Target, event: tech.PubsubEvent) -> Outcome:
-    if (address := await client.address_of(endpoint)) is None:
-        return NACK
-    place = f"[{address}]" if ":" in address else address
-    async with grpc.aio.insecure_channel(f"{place}:{endpoint.port}") as channel:
-        call = channel.unary_unary(METHOD, request_serializer=_written, response_deserializer=bytes)
-        try:
-            await call(event)
-        except grpc.aio.AioRpcError as problem:
-            is_busy = problem.code() is grpc.StatusCode.UNAVAILABLE
-            return PUSH_BACK if is_busy else NACK
-    return ACK
 
 
 def _written(event: tech.PubsubEvent) -> bytes:

@@ -11,7 +11,7 @@ from enum import Enum, unique
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -237,24 +237,6 @@ def _end_of(found: Address) -> Address:
     return found.ipv4_mapped or found.sixtofour or (tunnel[1] if tunnel else found)
 
 
-class Terms(Protocol):
-    """What a face may call."""
-
-    @property
-    def hops(self) -> int:
-        """How many redirects are followed."""
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds for a call with its redirects, None if the face bounds it."""
-
-    def target(self, url: str) -> Target | None:
-        """Return the target of a URL, None if it may not be called."""
-
-    def may_connect(self, target: Target, address: str) -> bool:
-        """Return whether the target may be called at this very address."""
-
-
 class PushTerms(Struct, frozen=True, kw_only=True):
     """Prefixes of URLs, networks that are allowed although not global, seconds for a call, and failures in a row until a registration is disabled; 0: never."""
 
@@ -295,6 +277,10 @@ class EndpointTerms(Struct, frozen=True):
     def may_connect(self, target: Target, address: str) -> bool:
         """Return whether the target may be called at this very address."""
         return may_resolve_to(target, address)
+
+
+Terms = PushTerms | EndpointTerms
+"""What a face may call."""
 
 
 # The meaning of a target's answer: a table of statuses. Pure.

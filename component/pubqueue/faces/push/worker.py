@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -20,14 +21,15 @@ from pubqueue.rules.take import Take
 from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from pubqueue.engine.broker import Broker
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import Item, NodeName, Principal
+    from pubqueue.model.entities import Item, Node, NodeName, Principal
+    from pubqueue.model.records import Registration
 
 
-# What a face says of its pushes: which jobs there are, what is pushed where, and what an outcome means for the next ones.
+# The interface to a face: which jobs it has, where and how an item of a job is pushed, and what an outcome means for the next ones.
 
 log = structlog.get_logger(__name__)
 
@@ -35,57 +37,52 @@ PAUSE: Final = 1.0
 """Seconds before work continues after a fault."""
 
 
-class Entry(Protocol):
-    """Where a face keeps a job: a registration, or a node with a setting."""
-
-    @property
-    def name(self) -> str:
-        """The name of the job."""
+E = TypeVar("E", bound="Registration | Node")
+"""Where a face keeps its jobs."""
 
 
-E = TypeVar("E", bound=Entry)
-E_contra = TypeVar("E_contra", bound=Entry, contravariant=True)
+class Job(ABC, Generic[E]):
+    """The items of one node that a face has pushed to one target, under the name `label` in the log."""
 
-
-class Job(Protocol[E_contra]):
-    """The items of one node that a face has pushed to one target."""
-
-    node: NodeName
-    by: Principal
-    """The address that items are locked to."""
-    queueing: bool
+    queueing: bool = True
     """Whether the node is a queue; of a plain node the items after `position` are pushed, in order."""
-    label: Mapping[str, str]
-    """Its name in the log."""
-    why: str
+    why = ""
     """What the reason of an outcome begins with."""
-    every: float
-    """Seconds after which it is held again."""
+
+    def __init__(self, node: NodeName, by: Principal, every: float, /, **label: str) -> None:
+        self.node, self.by, self.every, self.label = node, by, every, label
 
     @property
     def position(self) -> int:
         """The number of the last item that was pushed, of a plain node."""
+        return 0
 
-    def has_changed(self, entry: E_contra) -> bool:
+    def has_changed(self, _entry: E) -> bool:
         """Return whether the entry is no longer as it was when the job was held."""
+        return False
 
+    @abstractmethod
     async def hold(self) -> Hashable | None:
-        """Return where it pushes to, None if it is not to be worked on any more."""
+        """Return where it pushes to, None if it is not to be worked on any more; asked again after `every` seconds."""
 
+    @abstractmethod
     def window(self) -> int:
         """Return how many items may be under way now."""
 
+    @abstractmethod
     async def push(self, item: Item, payload: bytes) -> Outcome:
         """Push an item, and return the outcome."""
 
+    @abstractmethod
     def brace(self, outcome: Outcome) -> float:
         """Fit the window to an outcome, before the item is settled; return for how many seconds nothing more is pushed."""
 
-    async def judged(self, outcome: Outcome, position: int) -> bool:
+    async def judged(self, _outcome: Outcome, _position: int) -> bool:
         """Record an outcome, and the position of a plain node if it has one; return whether the job goes on."""
+        return True
 
-    async def farewell(self) -> None:
-        """Tell the target that the job has ended."""
+    async def farewell(self) -> None:  # most targets are not told
+        """Notify the target that the job has ended."""
 
 
 class Pusher(Protocol[E]):
@@ -164,7 +161,7 @@ class Workers(Generic[E]):
         del self._workers[name]
         if not task.cancelled() and (problem := task.exception()) is not None:
             log.error("push.failed", **worker.job.label, **fault(problem))
-        elif worker.has_news:
+        elif worker.news.is_set():
             self.look_soon()
 
     async def _scan(self) -> None:
@@ -224,22 +221,17 @@ class Worker(Generic[E]):
         self._broker, self.job = broker, job
         self.target: Hashable = None
         """Where it pushes to; None before its first look."""
-        self._news, self._is_held, self._has_room = (asyncio.Event() for _ in range(3))
+        self.news, self._is_held, self._has_room = (asyncio.Event() for _ in range(3))
         self._resumes = 0.0
         self._end_wait = _nothing
         self._under_way = 0
         self._unsettled: dict[int, Item] = {}
         """Items without an outcome, by their tokens."""
 
-    @property
-    def has_news(self) -> bool:
-        """Whether the job has to be looked at again."""
-        return self._news.is_set()
-
     def look(self) -> None:
         """Look at the job again before anything else is pushed: it may have another target, or none."""
         self._is_held.clear()
-        self._news.set()
+        self.news.set()
         self._end_wait()
 
     async def run(self) -> None:
@@ -247,42 +239,39 @@ class Worker(Generic[E]):
         pushing: asyncio.Task[None] | None = None
         try:
             while (target := await self._hold()) is not None:
-                if target != self.target or pushing is None:
+                if target != self.target:
                     await _end(pushing)
                     self.target = target
                     pushing = asyncio.create_task(self._push_all(), name="pushing")
-                    pushing.add_done_callback(self._stopped)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self.job.every):
-                        await self._news.wait()
-                if pushing.done() and (problem := pushing.exception()) is not None:
-                    log.error("push.failed", **self.job.label, **fault(_first(problem)))
-                    pushing = None
-                    await asyncio.sleep(PAUSE)
+                        await self.news.wait()
         finally:
             await _end(pushing)
         await self.job.farewell()
 
-    def _stopped(self, pushing: asyncio.Task[None]) -> None:
-        if not pushing.cancelled():
-            self._news.set()
-
     async def _hold(self) -> Hashable | None:
         """Look at the job; items are taken unless there is news of it meanwhile."""
-        self._news.clear()
+        self.news.clear()
         target = await self.job.hold()
-        if target is not None and not self.has_news:
+        if target is not None and not self.news.is_set():
             self._is_held.set()
         return target
 
     async def _push_all(self) -> None:
-        if not self.job.queueing:
-            await self._push_topic()
-            return
+        while True:
+            try:
+                await (self._push_queue() if self.job.queueing else self._push_topic())
+            except Exception as problem:  # the boundary between this worker and all others
+                log.error("push.failed", **self.job.label, **fault(_first(problem)))  # noqa: TRY400  # no trace of contents
+                await asyncio.sleep(PAUSE)
+
+    async def _push_queue(self) -> None:
+        """Push the items of a queue; if one push has a fault, all others are released too."""
         try:
             async with asyncio.TaskGroup() as pushes:
                 while True:
-                    await self._push_queue(pushes)
+                    await self._begin_some(pushes)
         finally:
             self._release(self._unsettled.values())
             self._under_way -= len(self._unsettled)
@@ -294,7 +283,7 @@ class Worker(Generic[E]):
         while (delay := self._resumes - now()) > 0 or not self._is_held.is_set():
             await (asyncio.sleep(delay) if delay > 0 else self._is_held.wait())
 
-    async def _push_queue(self, pushes: asyncio.TaskGroup) -> None:
+    async def _begin_some(self, pushes: asyncio.TaskGroup) -> None:
         """Take as many items as there is room for, and begin to push them."""
         await self._turn()
         if (room := self.job.window() - self._under_way) <= 0:

@@ -12,6 +12,7 @@ import structlog
 
 from pubqueue.faces.push.client import Answer, PushClient, for_origin, outcome_of
 from pubqueue.faces.push.targets import Outcome, Verdict, secret_of, signed
+from pubqueue.faces.push.worker import Job
 from pubqueue.faces.rest import items
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
@@ -22,7 +23,7 @@ from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.engine.broker import Broker
@@ -121,12 +122,6 @@ class RestPusher:
     async def push(self, work: Claimed, item: Item, payload: bytes) -> Outcome:
         """Push a message."""
         self.client.terms = self._terms()
-        outcome = await self._outcome(work, item, payload)
-        verdict = outcome.verdict.value
-        self.outcomes[verdict] = self.outcomes.get(verdict, 0) + 1
-        return outcome
-
-    async def _outcome(self, work: Claimed, item: Item, payload: bytes) -> Outcome:
         options = read(work.row.words)
         assert not isinstance(options, PullWords), "its window is 0"
         headers = self._headers(work.row, options, item, payload)
@@ -159,27 +154,22 @@ class RestPusher:
         return found + list(signed(self.secret(row.name), name, int(time.time()), body).items())
 
 
-class Claimed:
+class Claimed(Job[Registration]):
     """A registration that this instance works on."""
 
     why = "push: "
 
     def __init__(self, pusher: RestPusher, row: Registration) -> None:
-        self._pusher, self.row = pusher, row
-        self.node, self.queueing, self.every = row.node, row.queueing, RENEW
-        self.label: Mapping[str, str] = {"registration": row.name}
         number = pusher.broker.instance.number
-        self.by = pusher.principals.of(Jid(f"{row.account}/{WORD}.{number}.push-{row.name}"))
+        by = pusher.principals.of(Jid(f"{row.account}/{WORD}.{number}.push-{row.name}"))
+        super().__init__(row.node, by, RENEW, registration=row.name)
+        self._pusher, self.row, self.queueing = pusher, row, row.queueing
         self._is_healthy, self._is_closing, self._is_over = True, False, False
 
     @property
     def position(self) -> int:
         """The number of the last message of a topic that was pushed."""
         return self.row.position
-
-    def has_changed(self, _row: Registration) -> bool:
-        """Return False: each claim brings what has changed."""
-        return False
 
     async def hold(self) -> bytes | None:
         """Claim the registration, and return its words; None if it is not this instance's, or has ended."""
@@ -202,7 +192,10 @@ class Claimed:
 
     async def push(self, item: Item, payload: bytes) -> Outcome:
         """Push a message."""
-        return await self._pusher.push(self, item, payload)
+        outcome = await self._pusher.push(self, item, payload)
+        outcomes, verdict = self._pusher.outcomes, outcome.verdict.value
+        outcomes[verdict] = outcomes.get(verdict, 0) + 1
+        return outcome
 
     def brace(self, outcome: Outcome) -> float:
         """Return for how many seconds nothing more is pushed; nothing at all if pushing ends."""
@@ -257,9 +250,6 @@ class Claimed:
             self.row = reply.entries[0]
         elif isinstance(reply, Refused) and reply.refusal is not Refusal.STORE_FAILED:
             self._is_over = True
-
-    async def farewell(self) -> None:
-        """Do nothing: a target is not told."""
 
 
 # How a message is pushed: `post-message` as one POST, `post-message-once` by a link that the target creates for it.
