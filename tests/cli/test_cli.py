@@ -24,7 +24,7 @@ from pubqueue.cli import main
 from pubqueue.stores import STORES
 from pubqueue_demo.prosody import Prosody, free_ports
 
-COMMANDS = tuple(cli.COMMANDS)
+COMMANDS = main.list_commands(click.Context(main))
 SECRET = "correct horse battery staple"
 
 

@@ -7,9 +7,9 @@ from harness.patience import TIMEOUT
 from harness.starts import warm_start
 from harness.starts.warm_start import PUBQUEUE
 
-from pubqueue.cli import COMMANDS
+from pubqueue.cli import COMMANDS, OPERATING
 
-STARTED = {module: name for name, (module, _extra) in COMMANDS.items()}
+STARTED = {module: name for name, (module, _extra) in COMMANDS.items()} | {OPERATING: "queues"}
 """For each module one of its commands; the others have the same imports."""
 
 

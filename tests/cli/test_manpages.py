@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import click
 import pytest
 
-from pubqueue.cli import COMMANDS, main, manpages
+from pubqueue.cli import main, manpages
 
 
 @pytest.fixture(scope="module")
@@ -17,12 +17,13 @@ def written(tmp_path_factory):
 
 def test_every_command_has_a_page(written):
     names = {file.name for file in written}
+    context = click.Context(main)
     groups = {
-        name: main.get_command(click.Context(main), name)
+        name: main.get_command(context, name)
         for name in ("messages", "node", "registration", "schedule", "user")
     }
     within = [f"{group}-{name}" for group, one in groups.items() for name in one.commands]
-    commands = [*COMMANDS, *within]
+    commands = [*main.list_commands(context), *within]
     assert names == {"pubqueue.1", *(f"pubqueue-{name}.1" for name in commands)}
 
 

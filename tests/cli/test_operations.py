@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from harness.documents.documented import ROOT
 
+from pubqueue import cli
 from pubqueue.cli import COMMANDS, OPERATING, main, output
 from pubqueue.cli.exit_codes import plain
 from pubqueue.cli.operations import COMMANDS as MADE
@@ -54,7 +55,7 @@ def test_there_is_completion_for_each_shell(shell):
 
 def test_the_commands_need_nothing_that_the_service_needs():
     """In a process in which the libraries of the service cannot be imported."""
-    modules = sorted({module for module, extra in COMMANDS.values() if not extra})
+    modules = sorted({OPERATING, *(module for module, extra in COMMANDS.values() if not extra)})
     lacking = ["aiohttp", "aiosqlite", "lxml", "cronsim", "prometheus_client", "sdnotify", "uvloop"]
     code = (
         "import sys, importlib\n"
@@ -133,7 +134,20 @@ def test_every_operation_is_on_the_command_line():
         for below in ([(each,) for each in one.commands] if isinstance(one, click.Group) else [()])
     }
     assert made == by_path
-    assert {name for name, where in COMMANDS.items() if where is OPERATING} == MADE.keys()
+    assert set(main.list_commands(click.Context(main))) == {*COMMANDS, *MADE}
+    assert COMMANDS.keys() & MADE.keys() == set()
+
+
+def test_without_the_libraries_of_clients_the_others_are_listed(monkeypatch):
+    monkeypatch.setattr(cli, "OPERATING", "no_such_library")
+    assert main.list_commands(click.Context(main)) == sorted(COMMANDS)
+    result = CliRunner().invoke(main, ["purge", "jobs"])
+    assert (result.exit_code, result.stderr) == (
+        *(
+            2,
+            "pubqueue: purge needs pip install --force-reinstall pubqueue (no module no_such_library)\n",
+        ),
+    )
 
 
 def test_an_operation_is_a_command_by_itself():

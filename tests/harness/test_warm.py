@@ -6,9 +6,9 @@ import sys
 from harness.processes import warm
 from harness.starts import fork_server
 
-from pubqueue.cli import COMMANDS
+from pubqueue.cli import COMMANDS, OPERATING
 
-MODULES = {*warm.MODULES, *fork_server.LIBRARIES, *fork_server.OURS}
+MODULES = {OPERATING, *warm.MODULES, *fork_server.LIBRARIES, *fork_server.OURS}
 MODULES |= {module for module, _extra in COMMANDS.values()}
 
 DRAWS_AGAIN = {"pubqueue.faces.xmpp.xml.stanza"}

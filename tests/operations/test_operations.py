@@ -16,6 +16,7 @@ from pubqueue.operations.items import CANCEL, DEAD, DISCARD, ITEMS, PURGE, REASO
 from pubqueue.operations.model import (
     Cell,
     Given,
+    Of,
     ParameterKind,
     Readers,
     UnfitError,
@@ -114,8 +115,27 @@ def test_pages_go_on_by_a_column():
 
 
 def test_irreversible_operations_change_something():
-    assert {one.name for one in OPERATIONS.values() if one.sure} == {"purge", "delete", "discard"}
-    assert all(one.changes for one in OPERATIONS.values() if one.sure)
+    final = {one.name for one in OPERATIONS.values() if one.final}
+    assert final == {"purge", "delete", "discard", "cancel"}
+    assert {one.name for one in OPERATIONS.values() if one.sure} == final - {"cancel"}
+    assert all(OPERATIONS[name].changes for name in final)
+
+
+def test_a_question_says_what_it_is_about_and_what_cannot_be_undone():
+    asked = [one for one in OPERATIONS.values() if one.actions]
+    assert {one.name for one in asked} == {one.name for one in OPERATIONS.values() if one.question}
+    assert all(one.changes and one.question.count("{}") == 1 for one in asked)
+    what = Of.REASON.value.format(node="jobs", reason="no {} *")
+    assert DISCARD.question_about(what) == (
+        "Delete the dead items of jobs that died of “no {} *”? This cannot be undone."
+    )
+    assert RELEASE.question_about(Of.ITEMS.value.format(node="jobs", items="2 items")) == (
+        "Release 2 items of jobs? Other workers can get them at once, and no failure is counted."
+    )
+    assert PURGE.confirmation("jobs") == (
+        "All items of jobs will be deleted, those that workers hold too. This cannot be undone."
+    )
+    assert CANCEL.confirmation("jobs") == ""
 
 
 @pytest.mark.parametrize(

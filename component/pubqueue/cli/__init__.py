@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -13,52 +12,29 @@ from pubqueue import __version__
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, Suggesting, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-OPERATING: Final = ("pubqueue.cli.operations", "")
-"""The module with the commands that are made from operations."""
+    from types import ModuleType
 
 COMMANDS: Final = {
     "backup": ("pubqueue.cli.stores", "server"),
-    "cancel": OPERATING,
     "check": ("pubqueue.cli.service", "server"),
     "completion": ("pubqueue.cli.manpages", ""),
-    "connections": OPERATING,
     "curb": ("pubqueue.cli.trial", "server"),
-    "dead": OPERATING,
     "demo": ("pubqueue.cli.trial", "demo"),
-    "discard": OPERATING,
     "doctor": ("pubqueue.cli.doctor", ""),
-    "end-connection": OPERATING,
-    "end-subscription": OPERATING,
     "events": ("pubqueue.cli.events", ""),
-    "items": OPERATING,
-    "messages": OPERATING,
     "migrate": ("pubqueue.cli.stores", "server"),
-    "node": OPERATING,
-    "overview": OPERATING,
-    "pause": OPERATING,
-    "pause-publishing": OPERATING,
-    "peek": OPERATING,
     "publish": ("pubqueue.cli.publish", ""),
-    "purge": OPERATING,
-    "queues": OPERATING,
-    "redrive": OPERATING,
-    "registration": OPERATING,
-    "release": OPERATING,
     "restore": ("pubqueue.cli.stores", "server"),
-    "resume": OPERATING,
-    "resume-publishing": OPERATING,
-    "schedule": OPERATING,
     "serve": ("pubqueue.cli.service", "server"),
-    "service": OPERATING,
     "top": ("pubqueue.cli.top", ""),
     "trial": ("pubqueue.cli.trial", "server"),
     "user": ("pubqueue.cli.user", "server"),
     "worker": ("pubqueue.cli.worker", ""),
-    "workers": OPERATING,
 }
-"""For each command the module with a function of its name, or with all that are made, and the extra that the module's imports need, if any."""
+"""For each command the module with a function of its name, and the extra that the module's imports need, if any."""
+
+OPERATING: Final = "pubqueue.cli.operations"
+"""The module with all other commands, which are made from operations."""
 
 COLOURS: Final = ("pygments", "rich")
 """What structlog and slixmpp import to log in colour, if it is installed. Our logs have none, and a start is a fifth shorter without."""
@@ -72,33 +48,39 @@ class Commands(Suggesting):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """Name all commands, also those whose libraries are not installed."""
-        return sorted(COMMANDS)
+        try:
+            made = _imported(OPERATING, without=COLOURS).COMMANDS
+        except ModuleNotFoundError as problem:
+            if _is_ours(problem):
+                raise
+            made = {}
+        return sorted({*COMMANDS, *made})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command; if it cannot be imported, return one that prints how to install it."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, extra = COMMANDS[cmd_name]
+        module, extra = COMMANDS.get(cmd_name, (OPERATING, ""))
         try:
-            with _without(() if cmd_name in COLOURED else COLOURS):
-                found = import_module(module)
+            found = _imported(module, without=() if cmd_name in COLOURED else COLOURS)
         except ModuleNotFoundError as problem:
-            if (problem.name or "").split(".")[0].startswith("pubqueue"):
-                raise  # a fault of ours, not a missing library
+            if _is_ours(problem):
+                raise
             return _not_installed(cmd_name, extra, problem)
-        made = found.COMMANDS if COMMANDS[cmd_name] is OPERATING else vars(found)
-        command = made[cmd_name]
-        assert isinstance(command, click.Command)
+        command = (vars(found) if cmd_name in COMMANDS else found.COMMANDS).get(cmd_name)
+        assert command is None or isinstance(command, click.Command)
         return command
 
 
-@contextmanager
-def _without(libraries: tuple[str, ...]) -> Iterator[None]:
-    """Let others import what they import if these libraries are not installed; afterwards they can be imported."""
-    kept = [name for name in libraries if name not in sys.modules]
+def _is_ours(problem: ModuleNotFoundError) -> bool:
+    """Return whether the missing module is a fault of ours, not a missing library."""
+    return (problem.name or "").split(".")[0].startswith("pubqueue")
+
+
+def _imported(module: str, *, without: tuple[str, ...]) -> ModuleType:
+    """Import a module as if these libraries were not installed; afterwards they can be imported."""
+    kept = [name for name in without if name not in sys.modules]
     sys.modules.update(dict.fromkeys(kept))  # type: ignore[arg-type]  # None: such an import fails
     try:
-        yield
+        return import_module(module)
     finally:
         for name in kept:
             del sys.modules[name]

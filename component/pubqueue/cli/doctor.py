@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from pubqueue.operations.model import count, moment, span, stamp
 from pubqueue.operations.nodes import NO_QUEUE, PAUSED, QUEUES
 from pubqueue.operations.service import SERVICE
 from pubqueue_xeps.client.ask import ask
-from pubqueue_xeps.errors import ConfigurationError, PubqueueError, ServiceUnavailable
+from pubqueue_xeps.errors import PubqueueError, ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests.iq import IqRequest
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pubqueue.cli.output import Finding
-    from pubqueue.cli.session import Link
+    from pubqueue.cli.session import Link, Page
     from pubqueue.operations.model import Value
 
 
@@ -112,29 +113,17 @@ async def service(link: Link) -> AsyncIterator[Finding]:
     for sentence in limits if isinstance(limits, tuple) else ():
         yield good("limits", sentence)
     yield kept(row)
-    if (clients := await _connections(link)) is not None:
-        yield clients
-    if (pushes := await _registrations(link)) is not None:
-        yield pushes
-
-
-async def _connections(link: Link) -> Finding | None:
-    """Return how many clients are connected to the service itself; an older service does not report it."""
-    try:
+    with suppress(RefusedError):  # an older service does not report it
         page = await link.perform(CONNECTIONS, {"max": ("1",)})
-    except RefusedError:
-        return None
-    return good("clients", page.note.partition(".")[0])
-
-
-async def _registrations(link: Link) -> Finding | None:
-    """Return how pushes go to the first registrations; None if there are none, or an older service does not report them."""
-    try:
+        yield good("clients", page.note.partition(".")[0])
+    with suppress(RefusedError):
         page = await link.perform(REGISTRATIONS, {"max": (f"{MAX_REGISTRATIONS}",)})
-    except RefusedError:
-        return None
-    if not page.rows:
-        return None
+        if page.rows:
+            yield pushes(page)
+
+
+def pushes(page: Page) -> Finding:
+    """Return how pushes go to the first registrations."""
     failing = [
         f"{row['registration']} of {row['node']}"
         for row in page.rows
@@ -352,26 +341,20 @@ def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
     """
     visit = Visit(for_programs=as_json)
     if config is not None:
-        _look_inside(config, visit)
+        try:
+            from pubqueue.cli import local_checks  # noqa: PLC0415  # its libraries are an extra
+        except ImportError as problem:
+            stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
+        for finding in local_checks.local_findings(config):
+            visit.show(finding)
     try:
         asyncio.run(_look_outside(url, visit))
-    except ConfigurationError as problem:
-        stop(ASKED_WRONGLY, problem)
     except ValueError as problem:
         stop(ASKED_WRONGLY, problem)
     except PubqueueError as problem:
         visit.show(bad("service", str(problem)))
     if visit.failed:
         raise SystemExit(FAILED)
-
-
-def _look_inside(config: Path, visit: Visit) -> None:
-    try:
-        from pubqueue.cli import local_checks  # noqa: PLC0415  # its libraries are an extra
-    except ImportError as problem:
-        stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
-    for finding in local_checks.local_findings(config):
-        visit.show(finding)
 
 
 async def _look_outside(url: str | None, visit: Visit) -> None:

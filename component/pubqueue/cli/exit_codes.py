@@ -9,8 +9,6 @@ import click
 
 from pubqueue.model.entities import suggestion
 
-# How a command that fails ends, and the name that is suggested for a mistyped one.
-
 # How a command that fails ends: one sentence on standard error, and an exit code.
 
 FAILED: Final = 1

@@ -48,8 +48,13 @@ def local_findings(config: Path) -> Iterator[Finding]:
     yield from _declared(settings)
     yield from _users(settings)
     if settings.server:
-        yield from _secret(settings)
-        yield from _port(settings)
+        try:
+            settings.shared_secret()
+        except (
+            ConfigError
+        ) as problem:  # the service may have it all the same: systemd hands it over
+            yield look("secret", str(problem))
+        yield _reached("component port", settings.server, settings.address())
     yield from _addresses(settings)
     address = urlsplit(settings.store)
     if address.scheme == "sqlite":
@@ -58,13 +63,6 @@ def local_findings(config: Path) -> Iterator[Finding]:
         yield from _database(settings.store)
     kept = f"events are kept for {settings.event_log_days:g} days, up to {settings.event_log_size}"
     yield good("event log", kept)
-
-
-def _secret(settings: Settings) -> Iterator[Finding]:
-    try:
-        settings.shared_secret()
-    except ConfigError as problem:  # the service may have it all the same: systemd hands it over
-        yield look("secret", str(problem))
 
 
 def _declared(settings: Settings) -> Iterator[Finding]:
@@ -89,10 +87,6 @@ def _users(settings: Settings) -> Iterator[Finding]:
             yield look("users", sentence)
 
 
-def _port(settings: Settings) -> Iterator[Finding]:
-    yield _reached("component port", settings.server, settings.address())
-
-
 def _addresses(settings: Settings) -> Iterator[Finding]:
     """Check the places where faces are to be served; a place of the system's choice is not known."""
     asked = [each for row in FACES.values() for each in row.asked(settings)]
@@ -114,12 +108,8 @@ def _file(path: Path) -> Iterator[Finding]:
     """Check a store of SQLite: its disk, and its pages."""
     if not os.path.exists(path):  # false as well where this user may not look
         why = in_the_way(path)
-        yield bad(
-            "store",
-            f"{path} cannot be seen{why}"
-            if why
-            else f"{path} does not exist; `pubqueue serve` creates it",
-        )
+        unseen = f"cannot be seen{why}" if why else "does not exist; `pubqueue serve` creates it"
+        yield bad("store", f"{path} {unseen}")
         return
     free = shutil.disk_usage(path.parent).free
     sentence = f"{free >> 20} MiB are free on the disk of {path}"

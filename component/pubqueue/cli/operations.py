@@ -55,7 +55,7 @@ class Call:
 def perform(operation: Operation, call: Call) -> None:
     """Perform an operation, after a confirmation if it needs one, and print its result."""
     if operation.sure:
-        confirm(operation.sure.format(call.node), yes=call.yes)
+        confirm(operation.confirmation(call.node), yes=call.yes)
     if _is_list(operation):
         write_list(operation, call)
         return

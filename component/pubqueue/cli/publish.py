@@ -20,7 +20,7 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, plain, stop
 from pubqueue.cli.session import NODE, answering
 from pubqueue.operations.model import count
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
-from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
+from pubqueue_xeps.errors import NotAllPublished, PubqueueError
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.wire.published import NewItem, Published
 from pubqueue_xeps.xep_qos.levels import Level, level_of
@@ -352,11 +352,9 @@ def _run(work: Coroutine[Any, Any, T], tally: Tally) -> T:
         raise
     except BadLineError as problem:
         stop(problem.code, plain(f"{problem}. {tally}."))
-    except ConfigurationError as problem:
+    except ValueError as problem:  # of settings, the server's address, or what is read
         stop(ASKED_WRONGLY, problem)
     except PubqueueError as problem:
         stop(FAILED, problem)
-    except ValueError as problem:  # of the address of the server, or of what is read
-        stop(ASKED_WRONGLY, problem)
     except KeyboardInterrupt:
         stop(INTERRUPTED, f"interrupted. {tally}.")

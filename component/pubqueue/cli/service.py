@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -26,7 +25,7 @@ from pubqueue.stores import WANTED, shown_address
 from pubqueue.wiring import checking, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from pubqueue.config.settings import Settings
 
@@ -61,26 +60,12 @@ def settings_options(command: Callable[P, R]) -> Callable[P, R]:
     return command
 
 
-def with_settings(
-    command: Callable[[Settings, Callable[[], Settings]], None],
-) -> Callable[..., None]:
-    """Read the settings for a command; an error in them is one sentence.
-
-    The command also gets a function that reads them again.
-    """
-
-    @wraps(command)
-    def read(config: Path | None, **flags: Any) -> None:  # noqa: ANN401  # click's values
-        def settings() -> Settings:
-            return load(config, flags)
-
-        try:
-            found = settings()
-        except ConfigError as problem:
-            stop(ASKED_WRONGLY, problem)
-        command(found, settings)
-
-    return read
+def read(config: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """Return the settings for a command; an error in them is one sentence."""
+    try:
+        return load(config, flags)
+    except ConfigError as problem:
+        stop(ASKED_WRONGLY, problem)
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -127,10 +112,8 @@ def refused(settings: Settings, problem: RefusedByServerError) -> str:
     help="Create the store first, or migrate it to the schema of this version: as a role that owns it, while no service runs.",
 )
 @settings_options
-@click.pass_context
 def check(
-    ctx: click.Context,
-    /,
+    config: Path | None,
     *,
     offline: bool,
     prepare: bool,
@@ -144,24 +127,13 @@ def check(
     """
     if offline and prepare:
         stop(ASKED_WRONGLY, "--offline and --prepare contradict each other")
-    work = _offline if offline else _prepared if prepare else _online
-    ctx.invoke(with_settings(work), **flags)
-
-
-def _prepared(settings: Settings, again: Callable[[], Settings]) -> None:
+    settings = read(config, flags)
+    if offline:
+        _print(settings, checking.check_offline(settings))
+        return
     try:
-        run(checking.prepare(settings))
-    except StoreError as problem:
-        stop(FAILED, f"the store cannot be used: {problem}")
-    _online(settings, again)
-
-
-def _offline(settings: Settings, _again: Callable[[], Settings]) -> None:
-    _print(settings, checking.check_offline(settings))
-
-
-def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
-    try:
+        if prepare:
+            run(checking.prepare(settings))
         _print(settings, checking.check(settings))
     except StoreError as problem:
         stop(FAILED, f"the store cannot be used: {problem}")
@@ -205,8 +177,7 @@ log = structlog.get_logger(__name__)
 
 @click.command()
 @settings_options
-@with_settings
-def serve(settings: Settings, again: Callable[[], Settings]) -> None:
+def serve(config: Path | None, **flags: Any) -> None:  # noqa: ANN401  # click's values
     """Run the service until SIGTERM or SIGINT.
 
     Prints one line when the server has accepted the component, and logs to standard error. If the server admits one
@@ -214,11 +185,12 @@ def serve(settings: Settings, again: Callable[[], Settings]) -> None:
     it stops deliveries, answers the requests that it has received, and exits with 0. On SIGHUP it reloads its
     configuration, and logs what it has applied.
     """
+    settings = read(config, flags)
     logs.configure(settings.log_level, settings.log_format)
     for sentence in unread():
         log.warning("config.unread", why=sentence)
     try:
-        run(_serve(settings, again))
+        run(_serve(settings, lambda: load(config, flags)))
     except ConfigError as problem:
         stop(ASKED_WRONGLY, problem)
     except StoreError as problem:

@@ -14,12 +14,12 @@ from slixmpp.exceptions import IqError
 
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.model.replies import Power
-from pubqueue.operations.model import UnfitError, moment, value_of
+from pubqueue.operations.model import moment, value_of
 from pubqueue.operations.nodes import QUEUES
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
-from pubqueue_xeps.errors import ConfigurationError, PubqueueError
+from pubqueue_xeps.errors import PubqueueError
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
 from pubqueue_xeps.wire.requests.iq import IqRequest
@@ -248,15 +248,14 @@ def run(url: str | None, work: Callable[[Link], Coroutine[Any, Any, None]]) -> N
 
     try:
         asyncio.run(linking())
-    except ConfigurationError as problem:
+    except RefusedError as problem:
+        stop(ASKED_WRONGLY if problem.wrongly else FAILED, problem)
+    except (
+        ValueError
+    ) as problem:  # of settings, parameters, the server's address, or what XML cannot carry
         stop(ASKED_WRONGLY, problem)
-    except (RefusedError, PubqueueError) as problem:
-        wrongly = isinstance(problem, RefusedError) and problem.wrongly
-        stop(ASKED_WRONGLY if wrongly else FAILED, problem)
-    except UnfitError as problem:
-        stop(ASKED_WRONGLY, problem)
-    except ValueError as problem:  # of the address of the server, or of what XML cannot carry
-        stop(ASKED_WRONGLY, problem)
+    except PubqueueError as problem:
+        stop(FAILED, problem)
 
 
 def confirm(sentence: str, *, yes: bool) -> None:

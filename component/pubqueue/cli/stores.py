@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 from rich.console import Console
@@ -19,94 +19,51 @@ from pubqueue.stores.copying import RefusedError, backups, copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
-    from pubqueue.stores.copying import Copied
-
-
-# Migrates, backs up and restores a store, and shows the progress on a terminal.
+    from pubqueue.stores.copying import Copied, CopyProgress
 
 
-def copy_store(source: str, target: str) -> list[str]:
-    """Copy the store at one address to another, and return lines that sum it up.
-
-    Raises:
-        RefusedError: nothing was done, because there is no store, or the target belongs to another service.
-        StoreError: a store is in use, cannot be reached, or the copy differs.
-
-    """
-    with _Bar() as bar:
-        return _summary(copy(source, target, bar), "copied and compared")
+# Copies a store, shows the progress on a terminal, and prints what was copied.
 
 
-def write_backup(store: str, file: Path) -> list[str]:
-    """Write a backup of the store at an address, which may be in use, and return lines that sum it up.
-
-    Raises:
-        RefusedError: nothing was done, because there is no store, or the file exists already.
-        StoreError: the store or the file cannot be used, or the backup differs.
-
-    """
-    with _Bar() as bar:
-        return _summary(backups.backup(store, file, bar), "written and compared")
-
-
-def fill_store(file: Path, store: str) -> list[str]:
-    """Fill the store at an address from a backup, and return lines that sum it up.
-
-    Raises:
-        RefusedError: nothing was done, because the file is not a backup, or the store is not empty.
-        StoreError: the backup is damaged, or the store is in use or cannot be reached.
-
-    """
-    with _Bar() as bar:
-        return _summary(backups.restore(file, store, bar), "restored and compared")
-
-
-def _summary(copied: Sequence[Copied], done: str) -> list[str]:
+def copy_and_print(work: Callable[[CopyProgress], Sequence[Copied]], done: str) -> None:
+    """Do the work, and print how many rows of each table it has copied; a refusal is one sentence."""
+    try:
+        with _Bar() as bar:
+            copied = work(bar)
+    except (ConfigError, RefusedError) as problem:
+        stop(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        stop(FAILED, problem)
     width = max(len(one.table) for one in copied)
-    lines = [
-        f"{one.table:{width}} {one.rows:>12,} rows, SHA-256 {one.digest[:16]}"
-        for one in copied
-        if one.rows
-    ]
-    return [*lines, f"{done}: {sum(one.rows for one in copied):,} rows"]
+    for one in copied:
+        if one.rows:
+            click.echo(f"{one.table:{width}} {one.rows:>12,} rows, SHA-256 {one.digest[:16]}")
+    click.echo(f"{done} and compared: {sum(one.rows for one in copied):,} rows")
 
 
-class _Bar:
+class _Bar(Progress):
     """Draws the progress of a copy on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
-        columns = (
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not sys.stderr.isatty(),
+            transient=True,
         )
-        self._progress = Progress(
-            *columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-        )
-        self._task = self._progress.add_task("opening", total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
+        self._copying = self.add_task("opening", total=None)
 
     def begin(self, rows: int) -> None:
         """Set the number of rows to read."""
-        self._progress.update(self._task, total=rows)
+        self.update(self._copying, total=rows)
 
     def step(self, what: str, rows: int) -> None:
         """Set the current step, and add the rows that it has read."""
-        self._progress.update(self._task, description=what, advance=rows)
+        self.update(self._copying, description=what, advance=rows)
 
 
 # `pubqueue backup`, and the options that it shares with `pubqueue restore`.
@@ -125,17 +82,6 @@ def store_options(command: Callable[P, R]) -> Callable[P, R]:
     return file(config(store(command)))
 
 
-def run_and_print(work: Callable[[str], list[str]], config: Path | None, store: str | None) -> None:
-    """Do this with the store's address, and print the result; a refusal is one sentence."""
-    try:
-        for line in work(store_address(config, store)):
-            click.echo(line)
-    except (ConfigError, RefusedError) as problem:
-        stop(ASKED_WRONGLY, problem)
-    except StoreError as problem:
-        stop(FAILED, problem)
-
-
 @click.command()
 @store_options
 def backup(file: Path, config: Path | None, store: str | None) -> None:
@@ -145,7 +91,7 @@ def backup(file: Path, config: Path | None, store: str | None) -> None:
     each table is read back and compared. The backup does not delay the service. FILE appears once it is complete
     and on disk; a backup that is interrupted leaves no FILE. Only its owner can read it.
     """
-    run_and_print(lambda address: write_backup(address, file), config, store)
+    copy_and_print(lambda bar: backups.backup(store_address(config, store), file, bar), "written")
 
 
 # `pubqueue migrate`.
@@ -162,13 +108,7 @@ def migrate(source: str, target: str) -> None:
     table is read back and compared. TO must be empty. To restart an interrupted copy,
     run the same command again; until it is complete, no service can use TO.
     """
-    try:
-        for line in copy_store(source, target):
-            click.echo(line)
-    except RefusedError as problem:
-        stop(ASKED_WRONGLY, problem)
-    except StoreError as problem:
-        stop(FAILED, problem)
+    copy_and_print(lambda bar: copy(source, target, bar), "copied")
 
 
 # `pubqueue restore`.
@@ -184,4 +124,4 @@ def restore(file: Path, config: Path | None, store: str | None) -> None:
     To restart an interrupted restore, run the same command again; until it is complete, no service can
     use the store.
     """
-    run_and_print(lambda address: fill_store(file, address), config, store)
+    copy_and_print(lambda bar: backups.restore(file, store_address(config, store), bar), "restored")

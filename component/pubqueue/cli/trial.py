@@ -8,7 +8,7 @@ import signal
 import sys
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -126,7 +126,7 @@ async def _serve(journal: Journal, place: Place) -> None:
     def ready(addresses: list[tuple[str, int]]) -> None:
         shown = ", ".join(Place(host, port).shown for host, port in addresses)
         click.echo(f"ready: {shown}, {journal.count} messages in {journal.path}")
-        if not all(_is_of_this_machine(host) for host, _ in addresses):
+        if not all(ip_address(host.partition("%")[0]).is_loopback for host, _ in addresses):
             click.echo(
                 "there is no login: every machine that reaches this address can use the queue"
             )
@@ -152,10 +152,6 @@ def _place(text: str) -> Place:
         several = "must be one address" if "," in text or not text else problem
         stop(ASKED_WRONGLY, f"-addr {several}")
     return place
-
-
-def _is_of_this_machine(host: str) -> bool:
-    return ip_address(host.partition("%")[0]).is_loopback
 
 
 def _sentence(path: Path, problem: OSError) -> str:
@@ -187,9 +183,7 @@ def _sentence(path: Path, problem: OSError) -> str:
     show_default=True,
     help="Number of instances of the component; one serves, the others stand by.",
 )
-def demo(
-    items: int | None, workers: int, kill_component: int | None, store: str, instances: int
-) -> None:
+def demo(**asked: Any) -> None:  # noqa: ANN401  # click's values
     """Run a complete example.
 
     Spark publishes delayed flights to a queue, bots rebook them, and some of the bots fail.
@@ -198,11 +192,4 @@ def demo(
         from pubqueue_demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra
     except ImportError as problem:
         stop(ASKED_WRONGLY, f"the demo needs pip install 'pubqueue[demo]' ({problem})")
-    code = run_demo(
-        items=items,
-        workers=workers,
-        kill_component=kill_component,
-        store=store,
-        instances=instances,
-    )
-    sys.exit(code)
+    sys.exit(run_demo(**asked))

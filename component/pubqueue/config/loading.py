@@ -202,16 +202,12 @@ def _check(settings: Settings) -> None:
             key="jid",
             value=settings.jid,
         )
-    if settings.log_level not in {"debug", "info", "warning", "error"}:
-        raise ConfigError(
-            "log_level must be debug, info, warning or error",
-            key="log_level",
-            value=settings.log_level,
-        )
-    if settings.log_format not in {"logfmt", "json"}:
-        raise ConfigError(
-            "log_format must be logfmt or json", key="log_format", value=settings.log_format
-        )
+    for key, value, (*first, last) in (
+        ("log_level", settings.log_level, ("debug", "info", "warning", "error")),
+        ("log_format", settings.log_format, ("logfmt", "json")),
+    ):
+        if value not in {*first, last}:
+            raise ConfigError(f"{key} must be {', '.join(first)} or {last}", key=key, value=value)
     _check_people(settings)
     check_page(settings)
     _check_names("node", [node.name for node in settings.node])

@@ -220,15 +220,9 @@ def read_schedule(one: ScheduleSettings) -> Definition:
         elif one.payload is None and one.json is not None:
             payload, space = from_json(one.json)
         else:
-            raise ConfigError(
-                f"schedule {one.name!r}: set either payload or json, not both",
-                key="schedule",
-                value=one.name,
-            )
+            raise _unfit(one, "set either payload or json, not both")
     except UnfitPayloadError as problem:
-        raise ConfigError(
-            f"schedule {one.name!r}: {problem}", key="schedule", value=one.name
-        ) from None
+        raise _unfit(one, problem) from None
     definition = Definition(
         name=one.name,
         cron=" ".join(one.cron.split()),
@@ -244,8 +238,12 @@ def read_schedule(one: ScheduleSettings) -> Definition:
         group=one.group,
     )
     if unfit := fault_of(definition) or cron_times.unfit(definition.cron, definition.zone):
-        raise ConfigError(f"schedule {one.name!r}: {unfit}", key="schedule", value=one.name)
+        raise _unfit(one, unfit)
     return definition
+
+
+def _unfit(one: ScheduleSettings, why: object) -> ConfigError:
+    return ConfigError(f"schedule {one.name!r}: {why}", key="schedule", value=one.name)
 
 
 def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:

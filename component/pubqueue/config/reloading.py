@@ -160,18 +160,14 @@ def _merge(before: Settings, read: Settings) -> Settings:
     changed = [key for key in read.__struct_fields__ if getattr(read, key) != getattr(before, key)]
     later = [key for key in changed if key in AT_START]
     taken = [key for key in changed if key not in AT_START]
-    inner = [key for key in sorted(AT_START) if "." in key and _at(before, key) != _at(read, key)]
+    tables = {key: attrgetter(key) for key in sorted(AT_START) if "." in key}
+    inner = [key for key, value_in in tables.items() if value_in(before) != value_in(read)]
     log.info("config.read", taken_over=",".join(taken) or "nothing")
     if later or inner:
         log.warning("config.needs_restart", keys=",".join([*later, *inner]))
     merged = replace(read, **{key: getattr(before, key) for key in later})
     for key in inner:
         table, _, name = key.partition(".")
-        kept = replace(getattr(merged, table), **{name: _at(before, key)})
+        kept = replace(getattr(merged, table), **{name: tables[key](before)})
         merged = replace(merged, **{table: kept})
     return merged
-
-
-def _at(settings: Settings, key: str) -> object:
-    """Return the value of a key of a table."""
-    return attrgetter(key)(settings)

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from pubqueue.curb.journal import MAX_LINE, FullError, TooLargeError
 from pubqueue.engine.connections import Reason
-from pubqueue.faces.stomp.codec import (
-    BEAT,
-    V12,
-    Fault,
-    Frame,
-    FrameBounds,
-    FrameReader,
-    HeartBeats,
-    best_of,
-    heart_beats_of,
-    write,
-)
+from pubqueue.faces.stomp import codec
+from pubqueue.faces.stomp.codec import V12, Fault, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,10 +20,10 @@ if TYPE_CHECKING:
 SERVER: Final = "curb/idea.1.0 STOMP 1.2 subset"
 COUNT: Final = "./count"
 """The one destination that is checked, in SUBSCRIBE only."""
-BEATS: Final = HeartBeats(10_000, 10_000)
-STRANGERS: Final = FrameBounds(headers=32, line=4 * 1024, head=4 * 1024, body=4 * 1024)
+BEATS: Final = codec.HeartBeats(10_000, 10_000)
+STRANGERS: Final = codec.FrameBounds(headers=32, line=4 * 1024, head=4 * 1024, body=4 * 1024)
 """Before CONNECT."""
-CLIENTS: Final = FrameBounds(headers=128, line=8 * 1024, head=16 * 1024, body=MAX_LINE)
+CLIENTS: Final = codec.FrameBounds(headers=128, line=8 * 1024, head=16 * 1024, body=MAX_LINE)
 AT_ONCE: Final = 256
 """Frames of one client that are read in one turn."""
 UNSENT: Final = 64 * 1024
@@ -84,7 +74,7 @@ class Client(asyncio.Protocol):
         self._counting: str | None = None
         self._counted = -1
         self._queue, self._turns, self._connection = queue, turns, connection
-        self._reader = FrameReader(bounds=STRANGERS)
+        self._reader = codec.FrameReader(bounds=STRANGERS)
         self._answers = bytearray()
         self._subscription: str | None = None
         self._held: int | None = None
@@ -148,7 +138,7 @@ class Client(asyncio.Protocol):
             "ack": shown,
             "destination": ".",
         }
-        self._connection.write(write(Frame("MESSAGE", headers, body), V12))
+        self._connection.write(codec.write(Frame("MESSAGE", headers, body), V12))
 
     def send_count(self, serial: int, count: int) -> None:
         """Send the count, if the client wants it and does not have it yet."""
@@ -161,7 +151,7 @@ class Client(asyncio.Protocol):
                 "message-id": f"count-{serial}",
                 "destination": COUNT,
             }
-            self._connection.write(write(Frame("MESSAGE", headers, b"%d" % count), V12))
+            self._connection.write(codec.write(Frame("MESSAGE", headers, b"%d" % count), V12))
 
     def send(self) -> None:
         """Send the answers, because the journal is synced; then continue to read, or end."""
@@ -189,7 +179,7 @@ class Client(asyncio.Protocol):
     def _keep_beating(self, seconds: float) -> None:
         """Send a heartbeat now and then; one that comes after other bytes does no harm."""
         if self._connection.is_open and not self._connection.unsent and not self._is_ending:
-            self._connection.write(BEAT)
+            self._connection.write(codec.BEAT)
         self._beat = asyncio.get_running_loop().call_later(seconds, self._keep_beating, seconds)
 
     # --- frames ---------------------------------------------------------------------------------
@@ -244,9 +234,9 @@ class Client(asyncio.Protocol):
         act(self, frame)
 
     def _connect(self, frame: Frame) -> None:
-        if best_of(frame.headers.get("accept-version"), [V12]) is None:
+        if codec.best_of(frame.headers.get("accept-version"), [V12]) is None:
             raise RefusedError("unsupported version", "the one version here is 1.2", version="1.2")
-        theirs = heart_beats_of(frame.headers.get("heart-beat"))
+        theirs = codec.heart_beats_of(frame.headers.get("heart-beat"))
         if theirs is None:
             raise RefusedError(
                 "bad heart-beat", "heart-beat is two whole numbers with a comma between them"
@@ -341,11 +331,11 @@ class Client(asyncio.Protocol):
 
     def _drop(self) -> None:
         """Drop what it has received."""
-        self._reader = FrameReader(bounds=STRANGERS)
+        self._reader = codec.FrameReader(bounds=STRANGERS)
         self._turns.unfinished.forget(self)
 
     def _answer(self, frame: Frame) -> None:
-        self._answers += write(frame, V12)
+        self._answers += codec.write(frame, V12)
 
     _ACTS: ClassVar[Mapping[str, Callable[[Client, Frame], None]]] = MappingProxyType(
         {
@@ -365,7 +355,9 @@ def error(message: str, sentence: str, receipt: str | None = None, **headers: st
     fields = {"message": message, **headers}
     if receipt is not None:
         fields["receipt-id"] = receipt
-    return write(Frame("ERROR", {**fields, "content-type": "text/plain"}, sentence.encode()), V12)
+    return codec.write(
+        Frame("ERROR", {**fields, "content-type": "text/plain"}, sentence.encode()), V12
+    )
 
 
 def last_words(reason: Reason) -> bytes:

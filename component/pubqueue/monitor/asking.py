@@ -188,6 +188,13 @@ def login_from(place: str) -> str:
     return "login" if place == "./" else f"login?{urlencode({'to': place})}"
 
 
+def after_too_many(wait: float) -> tuple[str, dict[str, str]]:
+    """Return why a password is not checked: there were too many wrong ones; and the header that says when it is again."""
+    seconds = int(wait) + 1
+    why = f"There were too many wrong attempts from your address. Try again in {seconds} s."
+    return why, {"Retry-After": str(seconds)}
+
+
 def is_from_here(request: web.Request) -> bool:
     """Return whether a form was sent from a page of this host, by the headers of the browser."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:

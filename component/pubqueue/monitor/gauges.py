@@ -32,16 +32,25 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 1_000
 """Maximum number of nodes with gauges, the first by name; `pubqueue_nodes` is the number of all."""
 
-QUEUES: Final = (
-    ("queue_depth", "Items that wait for delivery."),
-    ("queue_in_flight", "Items locked to a worker."),
-    ("queue_delayed", "Items that wait for a delay or a retry."),
-    ("queue_dead", "Dead items."),
-    ("queue_done", "Done items that the queue keeps."),
-    ("queue_oldest_age_seconds", "Age in seconds of the oldest waiting item; 0 if there is none."),
-    ("queue_free_window", "Free slots in the windows of available subscribers."),
-    ("node_subscribers", "Subscriptions."),
+QUEUES: Final[tuple[tuple[str, str, Callable[[NodeEntry, Millis], float]], ...]] = (
+    ("queue_depth", "Items that wait for delivery.", lambda one, _: one.queued),
+    ("queue_in_flight", "Items locked to a worker.", lambda one, _: one.locked),
+    ("queue_delayed", "Items that wait for a delay or a retry.", lambda one, _: one.delayed),
+    ("queue_dead", "Dead items.", lambda one, _: one.dead),
+    ("queue_done", "Done items that the queue keeps.", lambda one, _: one.node.done),
+    (
+        "queue_oldest_age_seconds",
+        "Age in seconds of the oldest waiting item; 0 if there is none.",
+        lambda one, now: 0.0 if one.oldest is None else max(0, now - one.oldest) / 1000,
+    ),
+    (
+        "queue_free_window",
+        "Free slots in the windows of available subscribers.",
+        lambda one, _: one.window_free,
+    ),
+    ("node_subscribers", "Subscriptions.", lambda one, _: one.node.subscriptions),
 )
+"""The gauges of each node, those of queues before the one of every node."""
 
 
 ACCOUNTS: Final = (
@@ -76,10 +85,9 @@ async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
     every = families()
     of_each, total = every[: len(QUEUES)], every[len(QUEUES)]
     for entry in entries:
-        values = _values(entry, now)
-        for (name, _), family in zip(QUEUES, of_each, strict=True):
-            if name in values:
-                family.add_metric([entry.node.name], values[name])
+        for (name, _, value), family in zip(QUEUES, of_each, strict=True):
+            if entry.node.config.queueing or name.startswith("node"):
+                family.add_metric([entry.node.name], value(entry, now))
     total.add_metric([], state.nodes)
     _fill_accounts(every[len(QUEUES) + 1 :], state)
     return list(every)
@@ -87,7 +95,7 @@ async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
 
 def families() -> list[GaugeMetricFamily]:
     """Return the families for nodes, for their number and for accounts, in this order; without values yet."""
-    of_each = [_gauge(name, words, "node") for name, words in QUEUES]
+    of_each = [_gauge(name, words, "node") for name, words, _ in QUEUES]
     of_accounts = [_gauge(name, words) for name, words in ACCOUNTS]
     return [*of_each, _gauge("nodes", "Nodes in the store."), *of_accounts, _gauge(*LIMIT, "what")]
 
@@ -115,22 +123,6 @@ async def _entries(ask: Ask, by: Principal) -> tuple[list[NodeEntry], Millis]:
             return found[:MAX_SHOWN], page.now
 
 
-def _values(entry: NodeEntry, now: Millis) -> dict[str, float]:
-    subscribers = {"node_subscribers": float(entry.node.subscriptions)}
-    if not entry.node.config.queueing:
-        return subscribers
-    age = 0.0 if entry.oldest is None else max(0, now - entry.oldest) / 1000
-    return subscribers | {
-        "queue_depth": entry.queued,
-        "queue_in_flight": entry.locked,
-        "queue_delayed": entry.delayed,
-        "queue_dead": entry.dead,
-        "queue_done": entry.node.done,
-        "queue_oldest_age_seconds": age,
-        "queue_free_window": entry.window_free,
-    }
-
-
 def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield what waits in this process, and the traffic of its streams."""
     waits = _gauge(
@@ -140,35 +132,32 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
     )
     for what in waiting.__struct_fields__:
         waits.add_metric([what], getattr(waiting, what))
-    yield waits
-    byte_count = CounterMetricFamily(
-        "pubqueue_server_bytes",
-        "Bytes received from and sent to the XMPP server.",
-        labels=["direction"],
+    byte_count = _counter(
+        "server_bytes", "Bytes received from and sent to the XMPP server.", "direction"
     )
     byte_count.add_metric(["in"], sum(one.bytes_in for one in traffic))
     byte_count.add_metric(["out"], sum(one.bytes_out for one in traffic))
-    yield byte_count
-    sessions = CounterMetricFamily(
-        "pubqueue_server_sessions", "Times that the XMPP server has accepted the component."
-    )
-    sessions.add_metric([], sum(one.sessions for one in traffic))
-    yield sessions
-    yield from _of_deliveries(traffic)
-
-
-def _of_deliveries(traffic: Sequence[Traffic]) -> Iterator[Metric]:
-    """Yield what became of deliveries in requests that were not answered at once."""
-    repeated = CounterMetricFamily(
-        "pubqueue_qos_repeated", "Deliveries sent again because they were not answered."
-    )
-    repeated.add_metric([], sum(one.repeated for one in traffic))
-    yield repeated
-    given_up = CounterMetricFamily(
-        "pubqueue_qos_given_up", "Items freed because their worker did not answer the delivery."
-    )
-    given_up.add_metric([], sum(one.given_up for one in traffic))
-    yield given_up
+    yield from (waits, byte_count)
+    for name, words, counts in (
+        (
+            "server_sessions",
+            "Times that the XMPP server has accepted the component.",
+            (one.sessions for one in traffic),
+        ),
+        (
+            "qos_repeated",
+            "Deliveries sent again because they were not answered.",
+            (one.repeated for one in traffic),
+        ),
+        (
+            "qos_given_up",
+            "Items freed because their worker did not answer the delivery.",
+            (one.given_up for one in traffic),
+        ),
+    ):
+        family = _counter(name, words)
+        family.add_metric([], sum(counts))
+        yield family
 
 
 def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
@@ -180,7 +169,7 @@ def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
         "face",
     )
     refused, cut = (
-        CounterMetricFamily(f"pubqueue_connections_{name}", words, labels=["face", "reason"])
+        _counter(f"connections_{name}", words, "face", "reason")
         for name, words in (
             ("refused", "Connections refused, by protocol and reason."),
             ("cut", "Connections ended by the service before the client did, by reason."),
@@ -201,10 +190,10 @@ def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
 
 def of_requests(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many HTTP requests were answered, and how many wait for a message; the labels come from the program."""
-    answered = CounterMetricFamily(
-        "pubqueue_http_requests",
+    answered = _counter(
+        "http_requests",
         "Requests of REST, and of Pub/Sub in JSON, that were answered, by profile, route and status.",
-        labels=["profile", "route", "status"],
+        *("profile", "route", "status"),
     )
     waiting = _gauge("http_requests_waiting", "Requests of REST that wait for a message.")
     found = [face.requests for face in traffic if face.requests is not None]
@@ -218,9 +207,7 @@ def of_requests(traffic: Sequence[Traffic]) -> Iterator[Metric]:
 
 def of_pushes(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many pushes of REST ended with each result; the names of results come from the program."""
-    pushed = CounterMetricFamily(
-        "pubqueue_rest_pushes", "Pushes of REST that have ended, by outcome.", labels=["outcome"]
-    )
+    pushed = _counter("rest_pushes", "Pushes of REST that have ended, by outcome.", "outcome")
     for pushes in (face.pushes for face in traffic if face.pushes is not None):
         for outcome, count in sorted(pushes.items()):
             pushed.add_metric([outcome], count)
@@ -230,10 +217,8 @@ def of_pushes(traffic: Sequence[Traffic]) -> Iterator[Metric]:
 def of_calls(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many calls of gRPC ended, how long they took, and how many are open; the labels come from the program."""
     by_method = ["service", "method"]
-    ended = CounterMetricFamily(
-        "pubqueue_grpc_calls",
-        "Calls of gRPC that have ended, by method and code.",
-        labels=[*by_method, "code"],
+    ended = _counter(
+        "grpc_calls", "Calls of gRPC that have ended, by method and code.", *by_method, "code"
     )
     took = HistogramMetricFamily(
         "pubqueue_grpc_call_seconds",
@@ -279,6 +264,10 @@ def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
 
 def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"pubqueue_{name}", words, labels=labels)
+
+
+def _counter(name: str, words: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"pubqueue_{name}", words, labels=labels)
 
 
 def store_answers(*, yes: bool) -> Metric:
@@ -330,15 +319,11 @@ def kept_messages(reply: KeptMessages) -> list[Metric]:
 
 def of_messages(traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield how many steps were done and refused; the labels are words of the program."""
-    taken = CounterMetricFamily(
-        "pubqueue_qos_taken",
-        "Steps of carried messages (urn:xmpp:qos) that were taken.",
-        labels=["step"],
+    taken = _counter(
+        "qos_taken", "Steps of carried messages (urn:xmpp:qos) that were taken.", "step"
     )
-    refused = CounterMetricFamily(
-        "pubqueue_qos_refused",
-        "Carried messages that were refused, by the kind of the event.",
-        labels=["id"],
+    refused = _counter(
+        "qos_refused", "Carried messages that were refused, by the kind of the event.", "id"
     )
     for found in (face.messages for face in traffic if face.messages is not None):
         for family, counts in ((taken, found.taken), (refused, found.refused)):

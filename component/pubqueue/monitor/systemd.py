@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -94,20 +94,14 @@ async def service_manager(
 
     notifier = SystemdNotifier()
     reporter = ServiceManager(notifier.notify)
-    within = watchdog(environment)
-    try:
-        if within is None:
-            yield reporter
-            return
-        feeding = Task("watchdog", partial(reporter.feed, within / 2))
-        feeding.start()
-        try:
-            yield reporter
-        finally:
-            await feeding.stop()
-    finally:
+    async with AsyncExitStack() as ends:
         if notifier.socket is not None:
-            notifier.socket.close()
+            ends.callback(notifier.socket.close)
+        if (within := watchdog(environment)) is not None:
+            feeding = Task("watchdog", partial(reporter.feed, within / 2))
+            feeding.start()
+            ends.push_async_callback(feeding.stop)
+        yield reporter
 
 
 def watchdog(environment: Mapping[str, str]) -> float | None:

@@ -12,9 +12,11 @@ from pubqueue.operations.model import (
     MAX_ROWS,
     NODE,
     NUMBERED_AFTER,
+    Action,
     Answer,
     Cell,
     Column,
+    Of,
     Offer,
     Operation,
     Parameter,
@@ -386,11 +388,17 @@ CANCEL: Final = Operation(
     lambda reply, _given: taken_out(reply, "cancelled", "Not found, perhaps already done"),
     single=True,
     changes=True,
+    final=True,
+    question="Remove {} before they are done? A worker that holds one is notified.",
+    actions=(Action(Of.ITEMS, "Cancel", "Yes, cancel"),),
     nodes=queues(about="Choose the queue."),
     manual="Remove items from a queue before they are done.\n\n"
     "An item may be waiting, delayed, dead or in flight; the worker of an item in flight is notified. A publisher may cancel its own"
     " items, an owner all items. Exits with 1 if an item was not found; it may be done already.",
 )
+
+
+OTHERS_GET_THEM: Final = "Other workers can get them at once, and no failure is counted."
 
 
 def _ask_release(by: Principal, given: Given) -> Request:
@@ -428,9 +436,11 @@ RELEASE: Final = Operation(
     _released,
     single=True,
     changes=True,
+    question=f"Release {{}}? {OTHERS_GET_THEM}",
+    actions=(Action(Of.ITEMS, "Release", "Yes, release"),),
     nodes=queues("End a lock", "Choose the queue."),
     manual="Take items away from the workers that hold them.\n\n"
-    "Releases all items that you name, or none. Other workers can get them at once, and no failure is counted.",
+    f"Releases all items that you name, or none. {OTHERS_GET_THEM}",
 )
 
 
@@ -449,7 +459,10 @@ PURGE: Final = Operation(
     _purged,
     single=True,
     changes=True,
-    sure="All items of {} will be deleted, those that workers hold too. This cannot be undone.",
+    final=True,
+    sure="All items of {} will be deleted, those that workers hold too.",
+    question="Delete all items of {}, including those that workers hold?",
+    actions=(Action(Of.NODE, "Purge", "Yes, delete all items"),),
     nodes=any_nodes(
         "Delete all items",
         "Choose the node. You are asked once more before anything is deleted.",
@@ -595,6 +608,10 @@ def _redriven(reply: Redriven, given: Given) -> Answer:
     return Answer(note, (row,), row[1], more=more, warns=not reply.count)
 
 
+THEY_RETURN: Final = (
+    "They return to the node where they died, and their count of failures starts at zero."
+)
+
 REDRIVE: Final = Operation(
     "redrive",
     "Redrive dead items",
@@ -616,10 +633,16 @@ REDRIVE: Final = Operation(
     single=True,
     place="through",
     changes=True,
+    question=f"Requeue {{}}? {THEY_RETURN}",
+    actions=(
+        Action(Of.DEAD, "Redrive all dead items", "Yes, redrive them"),
+        Action(Of.ITEMS, "Redrive", "Yes, redrive"),
+        Action(Of.REASON, "Redrive these", "Yes, redrive them"),
+    ),
     nodes=queues(),
     manual="Requeue dead items.\n\n"
-    "Requeues all dead items of a node, those that died for a reason, or those you name. They return to the node where they died, and"
-    " their count of failures starts at zero. Named items are requeued all or none; without names, each item that can be requeued is.",
+    f"Requeues all dead items of a node, those that died for a reason, or those you name. {THEY_RETURN}"
+    " Named items are requeued all or none; without names, each item that can be requeued is.",
 )
 
 
@@ -653,7 +676,13 @@ DISCARD: Final = Operation(
     single=True,
     place="through",
     changes=True,
-    sure="The dead items you named of {}, or all of them, will be deleted. This cannot be undone.",
+    final=True,
+    sure="The dead items you named of {}, or all of them, will be deleted.",
+    question="Delete {}?",
+    actions=(
+        Action(Of.ITEMS, "Discard", "Yes, discard"),
+        Action(Of.REASON, "Discard these", "Yes, discard them"),
+    ),
     manual="Delete dead items.\n\n"
     "Deletes all dead items of a node, those that died for a reason, or those you name. You have to confirm, unless you pass --yes. Exits"
     " with 1 if an item that you name is not dead.",

@@ -241,6 +241,29 @@ class Answer:
     """The ends of the log that the rows belong to."""
 
 
+@unique
+class Of(Enum):
+    """What the page asks about before it performs an operation, in the words of the question."""
+
+    NODE = "{node}"
+    DEAD = "the dead items of {node}"
+    ITEMS = "{items} of {node}"
+    """Named items: how many."""
+    REASON = "the dead items of {node} that died of “{reason}”"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An operation on one kind of object: the label of its button on the page, and the words of assent."""
+
+    of: Of
+    label: str
+    yes: str
+
+
+CANNOT_BE_UNDONE: Final = " This cannot be undone."
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation for operators of queues.
@@ -264,8 +287,14 @@ class Operation:
     """The column by which long answers continue; empty: they have one page."""
     changes: bool = False
     """It changes something, so that the account is logged."""
+    final: bool = False
+    """It cannot be undone; questions about it say so."""
     sure: str = ""
-    """The question to confirm it, because it cannot be undone; `{}` is the node."""
+    """What a command and a form say before it is confirmed; `{}` is the node."""
+    question: str = ""
+    """What the page asks before it; `{}` is what it is about. Empty: it is not on the page."""
+    actions: tuple[Action, ...] = ()
+    """What it can be about on the page."""
     nodes: Nodes | None = None
     """The nodes that its form offers; None: any node, if the first parameter is one that it needs."""
     command: str = ""
@@ -278,6 +307,17 @@ class Operation:
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
         return next(one for one in self.parameters if one.name == name)
+
+    def confirmation(self, node: str) -> str:
+        """Return what a command and a form say before it is confirmed; empty if it needs no confirmation."""
+        return self._with_warning(self.sure.format(node)) if self.sure else ""
+
+    def question_about(self, what: str) -> str:
+        """Return what the page asks before it."""
+        return self._with_warning(self.question.format(what))
+
+    def _with_warning(self, sentence: str) -> str:
+        return sentence + (CANNOT_BE_UNDONE if self.final else "")
 
 
 NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)

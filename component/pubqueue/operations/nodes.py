@@ -11,10 +11,12 @@ from pubqueue.operations.model import (
     AFTER,
     MAX_ROWS,
     NODE,
+    Action,
     Answer,
     Cell,
     Column,
     Nodes,
+    Of,
     Operation,
     Parameter,
     ParameterKind,
@@ -144,6 +146,8 @@ class Switch(NamedTuple):
     done: str
     none: str
     manual: str
+    question: str = ""
+    """What the page asks before it; empty: it is not on the page."""
 
 
 # fmt: off
@@ -151,11 +155,13 @@ SWITCHES: Final = (
     Switch("pause", "Pause a queue", "paused", "1",
            "A paused queue delivers nothing. Workers may finish their items, and publishers continue.",
            "{} is paused.", "No queue of yours is running.",
-           "Stop delivering items of a queue.\n\nWorkers may finish the items that they hold, and publishers may continue."),
+           "Stop delivering items of a queue.\n\nWorkers may finish the items that they hold, and publishers may continue.",
+           "Pause deliveries of {} until you resume it?"),
     Switch("resume", "Resume a paused queue", "paused", "0",
            "A resumed queue delivers again.",
            "{} is resumed.", "No queue of yours is paused.",
-           "Deliver items of a paused queue again."),
+           "Deliver items of a paused queue again.",
+           "Resume deliveries of {}?"),
     Switch("pause-publishing", "Pause publishing to a queue", "publish_paused", "1",
            "Publishes are refused for now, and publishers try again later. Workers continue with the existing items.",
            "{} is closed to publishers.", "All your queues are closed to publishers already.",
@@ -179,9 +185,12 @@ def _switching(switch: Switch) -> Operation:
         is_on: bool = getattr(node.config, switch.setting)
         return node.config.queueing and is_on is (switch.value == "0")
 
+    action = Action(Of.NODE, switch.name.capitalize(), f"Yes, {switch.name} it")
     return Operation(
         *(switch.name, switch.label, switch.about, Power.NODES, (NODE,), (), ask, answer),
         changes=True,
+        question=switch.question,
+        actions=(action,) if switch.question else (),
         nodes=Nodes(fits, switch.none),
         manual=switch.manual,
     )
@@ -297,7 +306,8 @@ DELETE: Final = Operation(
     lambda by, given: Delete(by, node_of(given)),
     lambda _reply, given: Answer(f"{node_of(given)} is deleted."),
     changes=True,
-    sure="{} will be deleted with all its items, subscriptions and settings. This cannot be undone.",
+    final=True,
+    sure="{} will be deleted with all its items, subscriptions and settings.",
     command="node delete",
     manual="Delete a node and everything in it.",
 )

@@ -46,7 +46,7 @@ READS: Final = frozenset(
 )
 """Operations that show nodes and their items."""
 
-CHANGES: Final = frozenset({"pause", "resume", "redrive", "discard", "cancel", "release", "purge"})
+CHANGES: Final = frozenset(one.name for one in OPERATIONS.values() if one.actions)
 """Operations that change the items of a node, or their deliveries: those of the page."""
 
 LENT: Final = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import structlog
+from msgspec.structs import replace
 
 from pubqueue.config.nodes import read_node
 from pubqueue.config.settings import NodeSettings, Settings
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Item
     from pubqueue.model.records import EventKind
-    from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
+    from pubqueue.model.replies import EventEntry, ItemEntry
 
 
 # The service under test, in an event loop of its own: the real broker and XMPP face on a store in memory.
@@ -137,21 +138,15 @@ class Engine:
         """Cut off all clients, and delete all nodes."""
         self._server.cut_off()
         await self._at_work.settled()
-        names = [str(entry.node.name) for entry in await self._nodes()]
-        for name in names:
-            reply = await self._at_work.handle(Delete(by=_operator(), node=NodeName(name)))
-            assert not isinstance(reply, Refused), reply
-        await self._at_work.settled()
-
-    async def _nodes(self) -> list[NodeEntry]:
-        found: list[NodeEntry] = []
-        more, after = True, None
+        more = True
         while more:
-            page = await self._at_work.handle(ReadNodes(by=_operator(), after=after))
+            page = await self._at_work.handle(ReadNodes(_operator()))
             assert isinstance(page, NodePage)
-            found += page.entries
-            more, after = page.more, found[-1].node.name if found else None
-        return found
+            for entry in page.entries:
+                reply = await self._at_work.handle(Delete(_operator(), entry.node.name))
+                assert not isinstance(reply, Refused), reply
+            more = page.more
+        await self._at_work.settled()
 
     async def ask(self, node: str, content: bytes) -> ET.Element:
         """Request a change in a node as a client does; `content` is the child of the IQ. Return the answer.
@@ -210,31 +205,25 @@ class Engine:
 
     async def items(self, node: str) -> list[ItemEntry]:
         """Return all items of the node, the oldest first."""
-        found: list[ItemEntry] = []
-        more, after = True, 0
-        while more:
-            page = await self._read(ReadItems(by=_operator(), node=NodeName(node), after=after))
-            assert isinstance(page, ItemPage)
-            found += page.entries
-            more, after = page.more, page.through
-        return found
+        return await self._entries(ReadItems(_operator(), NodeName(node), 0))
 
     async def events(self, node: str, kind: EventKind) -> list[EventEntry]:
         """Return the events of this kind in the node, in order."""
-        found: list[EventEntry] = []
-        more, after = True, 0
-        while more:
-            page = await self._read(ReadEvents(by=_operator(), node=NodeName(node), after=after))
-            assert isinstance(page, EventPage)
-            found += [entry for entry in page.entries if entry.event.kind is kind]
-            more, after = page.more, page.through
-        return found
+        entries = await self._entries(ReadEvents(_operator(), NodeName(node), 0))
+        return [entry for entry in entries if entry.event.kind is kind]
 
-    async def _read(self, request: ReadItems | ReadEvents) -> Any:  # noqa: ANN401  a page of either
-        reply = await self._at_work.handle(request)
-        if isinstance(reply, Refused):
-            raise LookupError(f"there is no node {request.node!r}")  # noqa: TRY004  no type is at fault
-        return reply
+    async def _entries(self, request: ReadItems | ReadEvents) -> list[Any]:
+        """Return the entries of all pages."""
+        found: list[Any] = []
+        while True:
+            page = await self._at_work.handle(request)
+            if isinstance(page, Refused):
+                raise LookupError(f"there is no node {request.node!r}")  # noqa: TRY004  no type is at fault
+            assert isinstance(page, ItemPage | EventPage)
+            found += page.entries
+            if not page.more:
+                return found
+            request = replace(request, after=page.through)
 
     def due_in(self, item: Item) -> float | None:
         """Return in how many seconds a delayed item may be delivered."""

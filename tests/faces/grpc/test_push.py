@@ -16,11 +16,21 @@ from faces.grpc.hooks import a_hook
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 
-from pubqueue.faces.grpc import endpoints, push
-from pubqueue.faces.grpc.endpoints import EndpointError, is_allowed, may_resolve_to, read
+from pubqueue.faces.grpc import endpoints
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import tech as t
 from pubqueue.faces.grpc.wire import v1 as m
+from pubqueue.faces.push import client
+from pubqueue.faces.push.client import PushClient
+from pubqueue.faces.push.targets import (
+    EndpointTerms,
+    Outcome,
+    TargetError,
+    Verdict,
+    is_listed,
+    may_resolve_to,
+    read_endpoint,
+)
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
@@ -123,6 +133,24 @@ async def test_what_an_endpoint_does_not_answer_is_released(side, v1, topic):  #
     await until(has_failed)
 
 
+async def test_what_is_under_way_is_released_when_the_endpoint_goes(v1, topic):  # G26
+    begun = asyncio.Event()
+
+    async def hang(reader, writer):
+        begun.set()
+        await reader.read()
+        writer.close()
+
+    async with asyncio.timeout(TIMEOUT), await asyncio.start_server(hang, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await subscribe(v1, f"http://127.0.0.1:{port}/", ack_deadline_seconds=600)
+        await publish(v1, b"a")
+        await begun.wait()
+        await v1.subscriber.ModifyPushConfig(subscription=BILL)
+        found = await v1.subscriber.Pull(subscription=BILL, max_messages=1)
+        assert [one.message.data for one in found.received_messages] == [b"a"]
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -168,13 +196,13 @@ BAD = [
 
 @pytest.mark.parametrize("text", GOOD)
 def test_endpoints(text):
-    assert read(text).url == text
+    assert read_endpoint(text).url == text
 
 
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_no_endpoint(text):
-    with pytest.raises(EndpointError):
-        read(text)
+    with pytest.raises(TargetError):
+        read_endpoint(text)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +225,7 @@ def test_what_is_no_endpoint(text):
     ],
 )
 def test_patterns(text, patterns, allowed):  # G27
-    assert is_allowed(read(text), patterns) is allowed
+    assert is_listed(read_endpoint(text), patterns) is allowed
 
 
 @pytest.mark.parametrize(
@@ -209,13 +237,16 @@ def test_patterns(text, patterns, allowed):  # G27
         ("http://a.example.org", "169.254.169.254", False),
         ("http://a.example.org", "fe80::1%eth0", False),
         ("http://a.example.org", "0.0.0.0", False),
+        ("http://a.example.org", "64:ff9b::7f00:1", False),
+        ("http://a.example.org", "64:ff9b::c000:201", True),
+        ("http://a.example.org", "2002:7f00:1::", False),
         ("http://127.0.0.1", "127.0.0.1", True),
         ("http://localhost", "127.0.0.1", True),
         ("http://2130706433", "127.0.0.1", False),
     ],
 )
 def test_a_name_does_not_lead_to_this_machine(text, address, allowed):  # G27
-    assert may_resolve_to(read(text), address) is allowed
+    assert may_resolve_to(read_endpoint(text), address) is allowed
 
 
 async def test_a_name_that_is_not_answered_holds_up_no_other_work(monkeypatch, hook):  # G27
@@ -229,19 +260,22 @@ async def test_a_name_that_is_not_answered_holds_up_no_other_work(monkeypatch, h
             raise socket.gaierror
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))]
 
-    monkeypatch.setattr(push.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(client.socket, "getaddrinfo", look_up)
+    one = PushClient(EndpointTerms(("*:*", "localhost:*"), timeout=0.1), limit=0, limit_per_host=0)
     slow = [
-        asyncio.create_task(push.push(read("https://slow.example.org/a"), "", None, b"", 0.1))
+        asyncio.create_task(one.call("POST", "https://slow.example.org/a", (), b""))
         for _ in range(50)
     ]
     try:
-        assert await asyncio.gather(*slow) == [push.Outcome.NACK] * 50
+        late = Outcome(Verdict.FAILED, "no answer in time")
+        assert await asyncio.gather(*slow) == [late] * 50
         async with asyncio.timeout(TIMEOUT):
             await asyncio.to_thread(int)  # as the rest of the service does
-            assert await push.address_of(read("localhost:1")) == "127.0.0.1"
+            assert await one.address_of(read_endpoint("localhost:1")) == "127.0.0.1"
         assert asked == ["slow.example.org", "localhost"]
     finally:
         gate.set()
+        await one.close()
 
 
 async def test_the_address_that_was_checked_is_called(monkeypatch, hook):  # G27
@@ -252,11 +286,15 @@ async def test_the_address_that_was_checked_is_called(monkeypatch, hook):  # G27
         asked.append(host)
         return [(2, 1, 6, "", ("192.0.2.1" if len(asked) == 1 else "127.0.0.1", port))]
 
-    monkeypatch.setattr(push.socket, "getaddrinfo", resolved)
-    assert await push.address_of(read("http://a.example.org")) == "192.0.2.1"
+    monkeypatch.setattr(client.socket, "getaddrinfo", resolved)
+    one = PushClient(EndpointTerms(("*.example.org:*",)))
+    assert await one.address_of(read_endpoint("http://a.example.org")) == "192.0.2.1"
     assert asked == ["a.example.org"]
-    fixed = push.FixedResolver("192.0.2.1")
-    assert [one["host"] for one in await fixed.resolve("a.example.org", 80)] == ["192.0.2.1"]
+    url = hook.url.replace("127.0.0.1", "a.example.org")
+    found = await one.call("POST", url, (), b"{}")
+    assert found == Outcome(Verdict.FAILED, "the address may not be connected to")
+    assert (len(asked), hook.got.empty()) == (2, True)
+    await one.close()
 
 
 class PushService:

@@ -17,6 +17,7 @@ from harness.patience import TIMEOUT, until
 from pubqueue.faces.grpc import endpoints, push
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import v1 as m
+from pubqueue.faces.push import worker
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
@@ -41,7 +42,7 @@ class Instance:
 
     async def pushes_to(self, *urls):
         """Wait until it has a worker that waits for items, and pushes there; or none."""
-        await until(lambda: [*self.pushers.working.values()] == [*urls])
+        await until(lambda: self.pushers.targets == [*urls])
         await until(lambda: self.side.broker.waiting.takes == len(urls))
 
 
@@ -54,7 +55,7 @@ async def hooks():
 @pytest.fixture
 async def both(make_store, monkeypatch):
     monkeypatch.setattr(push, "RESCAN", NEVER)
-    monkeypatch.setattr(push, "WAIT", NEVER)
+    monkeypatch.setattr(worker, "WAIT", NEVER)
     face = partial(clients.a_face, settings=GrpcSettings(anonymous="etl", push_to=("127.0.0.1:*",)))
     async with two_sides(make_store, face) as sides:
         await until(lambda: all(side.face.addresses for side in sides))

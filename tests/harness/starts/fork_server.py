@@ -48,9 +48,9 @@ PR_SET_PDEATHSIG: Final = 1
 
 def imported() -> None:
     """Import all commands, as the program does, and what they need later."""
-    from pubqueue.cli import COLOURED, COMMANDS, main  # noqa: PLC0415  # a program imports this one too
+    from pubqueue.cli import COLOURED, main  # noqa: PLC0415  # a program imports this one too
 
-    for name in sorted(COMMANDS, key=COLOURED.__contains__):
+    for name in sorted(main.list_commands(None), key=COLOURED.__contains__):
         main.get_command(None, name)
     for module in LIBRARIES + OURS:
         import_module(module)

@@ -3,6 +3,7 @@
 What its console complains of, and a request to another host, fails each of these tests (`harness.operators.browser`).
 """
 
+import click
 import pytest
 from harness.batches.facts import ANN, JOBS, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
@@ -11,7 +12,7 @@ from harness.operators.browser import CHANGE, DESKTOP, LOOK, PHONE, log_in, visi
 from harness.operators.page_service import SERVICE, shown
 from harness.operators.sampled_hour import an_hour
 
-from pubqueue.cli import COMMANDS
+from pubqueue.cli import main
 from pubqueue.model.entities import ItemId, Jid, NodeName
 from pubqueue.rules.inspect import Peek
 from pubqueue.rules.read import ReadItems
@@ -233,7 +234,7 @@ async def test_where_there_is_no_queue_yet_one_reads_what_to_do(service, browser
         typed = [text.split() for text in await page.locator("pre").all_inner_texts()]
         commands = [words[1] for words in typed if words[0] == "pubqueue"]
         assert commands == ["node", "worker", "publish"]
-        assert set(commands) <= set(COMMANDS)
+        assert set(commands) <= set(main.list_commands(click.Context(main)))
         await fits(page)
         assert await page.evaluate(CONTRAST) == []
         await page.fill("#q", "a")

@@ -532,7 +532,7 @@ def test_a_password_comes_from_this_host_or_a_proxy_that_is_named(remote, proxie
 
 
 async def test_over_plain_http_from_elsewhere_no_login_is_possible(service, visitor, monkeypatch):
-    monkeypatch.setattr("pubqueue.monitor.page.site.is_guarded", lambda _request, _proxies: False)
+    monkeypatch.setattr("pubqueue.monitor.asking.is_guarded", lambda _request, _proxies: False)
     status, _, text = await visitor.post("/ui/login", {"password": LOOK})
     assert (status, "Log in over HTTPS" in text) == (403, True)
     assert (await visitor.get("/ui/"))[0] == 303

@@ -182,9 +182,6 @@ class Backend(Protocol):
     def puller(self, account: Jid) -> Principal:
         """Return a principal of the account under an address that no other pull has."""
 
-    def pusher(self) -> Principal:
-        """Return a principal of the service under an address that no other pull has."""
-
     def new_ids(self, count: int) -> list[ItemId]:
         """Return rising ids that no other process and no other call has made."""
 

@@ -20,7 +20,7 @@ from pubqueue.engine.observe import Traffic
 from pubqueue.faces.grpc import tech, v1
 from pubqueue.faces.grpc.callers import RESOURCE, WORD, Who, credentials_of, peer_of
 from pubqueue.faces.grpc.calls import Call, OpenStream, OpenStreams, Origin, Outstanding
-from pubqueue.faces.grpc.push import Pushers
+from pubqueue.faces.grpc.push import GrpcPusher
 from pubqueue.faces.grpc.server import (
     OPTIONS,
     Answering,
@@ -32,6 +32,7 @@ from pubqueue.faces.grpc.server import (
 )
 from pubqueue.faces.grpc.statuses import STOPPING
 from pubqueue.faces.listener import CannotListenError
+from pubqueue.faces.push.worker import Workers
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
 from pubqueue.model.notices import Deliver, singly
@@ -110,8 +111,10 @@ class GrpcFace:
         self.streams = OpenStreams(WORD)
         self.outstanding = Outstanding(broker.now)
         self.calls.outstanding = self.outstanding.__len__
-        self.pushers = Pushers(self)
-        broker.node_changes.watch(self.pushers.look)
+        self._pusher = GrpcPusher(broker, self.service, settings.push_to, self._own_puller)
+        self.pushers = Workers(broker, self._pusher)
+        """Push, once the face serves, if anything may be pushed at all."""
+        broker.node_changes.watch(self.pushers.look_soon)
         self.until_stop = UntilStop()
         """What is answered in JSON."""
         self._last, self._process = 0, secrets.randbelow(_NUMBERS)
@@ -171,7 +174,8 @@ class GrpcFace:
         await self._server.start()
         self.go_up()
         self._on_ready()
-        self.pushers.start()
+        if self.grpc.push_to:
+            self.pushers.start()
         while True:
             await self._health.set(serves=await self._can_read())
             await asyncio.sleep(LOOK)
@@ -197,6 +201,7 @@ class GrpcFace:
         if server is None:
             return
         await self.pushers.stop()
+        await self._pusher.close()
         await self._health.set(serves=False)
         closing = asyncio.create_task(server.stop(DRAIN + FAREWELL), name="closing")
         await self._broker.drain(DRAIN)
@@ -283,8 +288,8 @@ class GrpcFace:
         resource = f"{RESOURCE}.{self._broker.instance.number}-{next(self._pulls)}"
         return self.accounts.principals.of(Jid(account + resource))
 
-    def pusher(self) -> Principal:
-        """Return a principal of the service under an address that no other pull has."""
+    def _own_puller(self) -> Principal:
+        """Return a principal of the service, likewise."""
         resource = f"{RESOURCE}.{self._broker.instance.number}-{next(self._pulls)}"
         return self.accounts.principals.service(Jid(self._broker.service + resource))
 

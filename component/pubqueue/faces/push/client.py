@@ -5,27 +5,74 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec import Struct
 from multidict import CIMultiDict
 
-from pubqueue.faces.push.targets import (
-    Outcome,
-    PushTerms,
-    TargetError,
-    Verdict,
-    is_allowed,
-    may_connect,
-    read,
-    retry_after,
-    verdict_of,
-)
+from pubqueue.faces.push.targets import Outcome, Target, Verdict, retry_after, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from pubqueue.faces.push.targets import Terms
+
+
+# Names are looked up in threads of their own: a name may belong to a server that never answers, and the threads of the event loop
+# are for work that ends.
+
+LOOKUPS: Final = 16
+"""Names that are looked up at a time, one for each host."""
+
+_threads: Final = ThreadPoolExecutor(LOOKUPS, "push names")
+_under_way: Final[dict[tuple[str, int], Future[list[str]]]] = {}
+
+
+async def addresses_of(host: str, port: int) -> list[str]:
+    """Return the addresses of a host; those who ask meanwhile get the same answer."""
+    key = host, port
+    if (found := _under_way.get(key)) is None:
+        found = _under_way[key] = _threads.submit(_looked_up, host, port)
+        found.add_done_callback(lambda _: _under_way.pop(key, None))
+    return await asyncio.shield(asyncio.wrap_future(found))
+
+
+def _looked_up(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(place[0]) for *_, place in found]
+
+
+class Names(AbstractResolver):
+    """Resolves names for the client."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the addresses of a name.
+
+        Raises:
+            OSError: it has none.
+
+        """
+        del family
+        if not (found := await addresses_of(host, port)):
+            raise OSError("the name has no address")
+        families = [socket.AF_INET6 if ":" in one else socket.AF_INET for one in found]
+        return [
+            ResolveResult(hostname=host, host=one, port=port, family=kind, proto=0, flags=0)
+            for one, kind in zip(found, families, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
 
 # The check is where the socket is made: it sees each address that is connected to, of literals and of any answer of DNS.
@@ -33,17 +80,17 @@ if TYPE_CHECKING:
 MAX_ANSWER: Final = 65_536
 """Bytes of an answer that are read."""
 
-MAX_HOPS: Final = 3
-"""Redirects that are followed."""
-
 LIMIT: Final = 64
 LIMIT_PER_HOST: Final = 8
-"""Connections in total, and to one host."""
+"""Connections in total, and to one host, unless the face says otherwise; 0: any number."""
 
 BODY_TIMEOUT: Final = 1.0
 """Seconds for the body of an answer."""
 
 MAX_REASON: Final = 200
+
+_called: Final[ContextVar[Target]] = ContextVar("called")
+"""The target for which a socket is made."""
 
 
 class NotAllowedError(OSError):
@@ -61,18 +108,23 @@ class Answer(Struct, frozen=True):
 class PushClient:
     """Calls targets. `terms` apply from the next call on."""
 
-    def __init__(self, terms: PushTerms) -> None:
+    def __init__(
+        self, terms: Terms, *, limit: int = LIMIT, limit_per_host: int = LIMIT_PER_HOST
+    ) -> None:
         self.terms = terms
+        self._limits = limit, limit_per_host
         self._session: aiohttp.ClientSession | None = None
 
     def session(self) -> aiohttp.ClientSession:
         """Return the session, which is opened with the first call."""
         if self._session is None:
+            limit, limit_per_host = self._limits
             connector = aiohttp.TCPConnector(
                 socket_factory=self._socket,
+                resolver=Names(),
                 use_dns_cache=False,
-                limit=LIMIT,
-                limit_per_host=LIMIT_PER_HOST,
+                limit=limit,
+                limit_per_host=limit_per_host,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -85,7 +137,7 @@ class PushClient:
 
     def _socket(self, place: Sequence[Any]) -> socket.socket:
         family, kind, proto, _, address = place
-        if not may_connect(str(address[0]), self.terms.networks):
+        if not self.terms.may_connect(_called.get(), str(address[0])):
             raise NotAllowedError("the address may not be connected to")
         made = socket.socket(family, kind, proto)
         made.setblocking(False)  # noqa: FBT003  # the name of the socket module
@@ -97,12 +149,10 @@ class PushClient:
             await self._session.close()
             self._session = None
 
-    def is_allowed(self, url: str) -> bool:
-        """Return whether a URL may be called."""
-        try:
-            return is_allowed(read(url), self.terms.push_to)
-        except TargetError:
-            return False
+    async def address_of(self, target: Target) -> str | None:
+        """Return the first address of a target that may be called, None if there is none: for those who connect by other means."""
+        found = await addresses_of(target.host, target.port)
+        return next((one for one in found if self.terms.may_connect(target, one)), None)
 
     async def call(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
@@ -110,9 +160,10 @@ class PushClient:
         """Call a target and return its answer, or a failure; redirects that keep the method are followed, each judged as the first URL."""
         try:
             async with asyncio.timeout(self.terms.timeout):
-                for _ in range(MAX_HOPS + 1):
-                    if not self.is_allowed(url):
+                for _ in range(self.terms.hops + 1):
+                    if (target := self.terms.target(url)) is None:
                         return Outcome(Verdict.FAILED, "the target may not be called")
+                    _called.set(target)
                     answer, to = await self._call(method, url, headers, body)
                     if verdict_of(answer.status) is not Verdict.FOLLOW:
                         return answer
@@ -133,7 +184,8 @@ class PushClient:
         ) as found:
             await self._drop(found)
             links = {str(key): str(link["url"]) for key, link in found.links.items()}
-            to = str(found.url.join(_location(found)))
+            follows = verdict_of(found.status) is Verdict.FOLLOW
+            to = str(found.url.join(_location(found))) if follows else ""
             return Answer(found.status, CIMultiDict(found.headers), links), to
 
     async def _drop(self, answer: aiohttp.ClientResponse) -> None:

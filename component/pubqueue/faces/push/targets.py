@@ -8,6 +8,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum, unique
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from urllib.parse import SplitResult
 
 
 # Signatures of pushes, by the Standard Webhooks specification: an HMAC-SHA-256 over id, time and body.
@@ -45,13 +47,13 @@ def signed(secret: bytes, item: str, seconds: int, body: bytes) -> dict[str, str
     }
 
 
-# Which URLs may be called, and which addresses. Pure.
+# Which targets may be called, and at which addresses. Pure.
 #
-# A URL must begin with one of the operator's prefixes, compared part by part after parsing. When it is called, the very address
-# that is connected to must be a global one, or in one of the networks that the operator has listed: so a name that resolves
-# differently later has no effect.
+# The operator lists prefixes of URLs, or patterns of hosts and ports. A prefix is compared part by part after parsing. Whatever the
+# list, the very address that is connected to is judged too, so a name that resolves differently later has no effect.
 
 Network = IPv4Network | IPv6Network
+Address = IPv4Address | IPv6Address
 
 MAX_URL: Final = 2048
 PORTS: Final = {"http": 80, "https": 443}
@@ -60,24 +62,28 @@ _NUMERIC: Final = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d*))*\.?"
 _HOST: Final = re.compile(r"[a-z0-9._-]{1,253}")
 _PATH: Final = re.compile(r"[!-~]*")
 
-LEADING_ELSEWHERE: Final = tuple(
-    ip_network(text) for text in ("64:ff9b::/96", "2002::/16", "2001::/32", "::ffff:0:0/96")
+NO_ENDPOINT: Final = "push_endpoint must be an http(s) URL or host:port"
+
+NAT64: Final = ip_network("64:ff9b::/96")
+LEADING_ELSEWHERE: Final = (
+    NAT64,
+    *(ip_network(text) for text in ("2002::/16", "2001::/32", "::ffff:0:0/96")),
 )
 """Networks of IPv6 whose addresses lead to one of IPv4: NAT64, 6to4, Teredo, mapped."""
 
 
 class TargetError(ValueError):
-    """A text that is not a URL that can be called."""
+    """A text that is not a target that can be called."""
 
 
 class Target(Struct, frozen=True):
-    """A URL, taken apart. `path` has no dots in it."""
+    """A target, taken apart. `scheme` is empty for a server of gRPC; `segments` have no dots in them."""
 
     url: str
     scheme: str
     host: str
     port: int
-    segments: tuple[str, ...]
+    segments: tuple[str, ...] = ()
 
 
 def read(url: str) -> Target:
@@ -90,11 +96,8 @@ def read(url: str) -> Target:
     """
     if len(url) > MAX_URL or not _PATH.fullmatch(url) or "\\" in url:
         raise TargetError("the URL has characters that a URL does not have, or is too long")
-    try:
-        parts = urlsplit(url)
-        scheme, port = parts.scheme.lower(), parts.port
-    except ValueError:
-        raise TargetError("the URL cannot be read") from None
+    parts, port = _split(url, "the URL cannot be read")
+    scheme = parts.scheme
     if scheme not in PORTS or not parts.hostname:
         raise TargetError("the URL begins with http:// or https:// and a host")
     if "@" in parts.netloc or "#" in url:
@@ -103,6 +106,35 @@ def read(url: str) -> Target:
         raise TargetError("the URL has no such port")
     host = _host(parts.hostname, parts.netloc)
     return Target(url, scheme, host, port or PORTS[scheme], _segments(parts.path))
+
+
+def read_endpoint(text: str) -> Target:
+    """Return the target of an http or https URL, or of `host:port` for a server of gRPC.
+
+    Raises:
+        TargetError: it is neither; or it has a user or a fragment.
+
+    """
+    if len(text) > MAX_URL or not text.isprintable() or " " in text:
+        raise TargetError(NO_ENDPOINT)
+    is_url = "://" in text
+    parts, given = _split(text if is_url else f"//{text}", NO_ENDPOINT)
+    port = PORTS.get(parts.scheme, 0) if given is None else given
+    is_other = parts.scheme not in PORTS if is_url else bool(parts.path or parts.query)
+    if is_other or not parts.hostname or not port:
+        raise TargetError(NO_ENDPOINT)
+    if "@" in parts.netloc or parts.fragment:
+        raise TargetError("push_endpoint has neither a user nor a fragment")
+    return Target(text, parts.scheme, parts.hostname.lower(), port)
+
+
+def _split(url: str, problem: str) -> tuple[SplitResult, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise TargetError(problem) from None
+    return parts, port
 
 
 def _host(host: str, netloc: str) -> str:
@@ -164,16 +196,91 @@ def may_connect(address: str, networks: Iterable[Network]) -> bool:
     return found.is_global and not found.is_multicast
 
 
-# The settings of pushes: which targets may be called, and for how long.
+def is_listed(target: Target, patterns: Iterable[str]) -> bool:
+    """Return whether one of the patterns, `host:port` with wildcards, allows the target.
+
+    A wildcard matches no address of this machine or its link: the operator has to write these out.
+    """
+    for pattern in patterns:
+        host, _, port = pattern.rpartition(":")
+        host = host.strip("[]").lower()
+        same = target.host == host
+        wild = not same and not _is_near(target.host) and fnmatchcase(target.host, host)
+        if port in {"*", str(target.port)} and (same or wild):
+            return True
+    return False
+
+
+def may_resolve_to(target: Target, address: str) -> bool:
+    """Return whether the target may be called at an address of its name: a name may not lead to this machine unnoticed."""
+    return target.host in {"localhost", address} or not _is_near(address)
+
+
+def _is_near(host: str) -> bool:
+    """Return whether a host is this machine, or can be reached only from this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        one = _end_of(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False
+    return one.is_loopback or one.is_link_local or one.is_multicast or one.is_unspecified
+
+
+def _end_of(found: Address) -> Address:
+    """Return the address of IPv4 that one of IPv6 leads to, or the address itself."""
+    if isinstance(found, IPv4Address):
+        return found
+    if found in NAT64:
+        return IPv4Address(int(found) & 0xFFFFFFFF)
+    tunnel = found.teredo
+    return found.ipv4_mapped or found.sixtofour or (tunnel[1] if tunnel else found)
 
 
 class PushTerms(Struct, frozen=True, kw_only=True):
-    """Which targets may be called, for how many seconds, and after how many failures in a row no more; 0: always."""
+    """Prefixes of URLs, networks that are allowed although not global, seconds for a call, and failures in a row until a registration is disabled; 0: never."""
 
     push_to: tuple[Target, ...] = ()
     networks: tuple[Network, ...] = ()
     timeout: float = 30.0
     retries: int = 10
+    hops: int = 3
+
+    def target(self, url: str) -> Target | None:
+        """Return the target of a URL, None if it may not be called."""
+        try:
+            found = read(url)
+        except TargetError:
+            return None
+        return found if is_allowed(found, self.push_to) else None
+
+    def may_connect(self, _target: Target, address: str) -> bool:
+        """Return whether this very address may be connected to."""
+        return may_connect(address, self.networks)
+
+
+class EndpointTerms(Struct, frozen=True):
+    """Patterns of hosts and ports. No redirect is followed, and the face bounds the time."""
+
+    push_to: tuple[str, ...] = ()
+    hops: int = 0
+    timeout: float | None = None
+
+    def target(self, url: str) -> Target | None:
+        """Return the target of an endpoint, None if it may not be called."""
+        try:
+            found = read_endpoint(url)
+        except TargetError:
+            return None
+        return found if is_listed(found, self.push_to) else None
+
+    def may_connect(self, target: Target, address: str) -> bool:
+        """Return whether the target may be called at this very address."""
+        return may_resolve_to(target, address)
+
+
+Terms = PushTerms | EndpointTerms
+"""What a face may call."""
 
 
 # The meaning of a target's answer: a table of statuses. Pure.
@@ -201,6 +308,8 @@ class Verdict(Enum):
     """The message is released for a while, without a failure of its own; it counts as one of the registration."""
     FAILED = "failed"
     """The attempt is a failure of the message."""
+    BUSY = "busy"
+    """A failure of the message, and the target wants fewer at a time."""
 
 
 class Outcome(Struct, frozen=True):

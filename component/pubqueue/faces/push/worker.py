@@ -1,19 +1,19 @@
-"""Works on the registrations of a face, one line of pushes for each."""
+"""The worker that pushes, for all faces: it takes items, pushes them, and settles them by the outcomes."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import structlog
 
 from pubqueue.faces.push.targets import Outcome, Verdict
 from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused, Taken
-from pubqueue.model.entities import Jid, seconds
-from pubqueue.model.records import Registration, Registrations
+from pubqueue.model.entities import seconds
 from pubqueue.model.replies import NewerItems
-from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush
 from pubqueue.rules.retrieve import ReadNewer
 from pubqueue.rules.settle import Outcome as Ending
 from pubqueue.rules.settle import Settle, Verb
@@ -21,162 +21,183 @@ from pubqueue.rules.take import Take
 from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Hashable, Iterable, Sequence
 
-    from pubqueue.accounts.credentials import Principals
     from pubqueue.engine.broker import Broker
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import Item, Principal
+    from pubqueue.model.entities import Item, Node, NodeName, Principal
+    from pubqueue.model.records import Registration
 
 
-# Works on the registrations of a face: takes items, pushes them, and settles them by the target's answers.
-#
-# One instance at a time works on a registration: it claims it again and again. The locks are those of an address of the instance,
-# so they are released soon after its death.
+# The interface to a face: which jobs it has, where and how an item of a job is pushed, and what an outcome means for the next ones.
 
 log = structlog.get_logger(__name__)
 
-LEASE: Final = 3.5
-"""Seconds of a claim, which is renewed each `RENEW`; after an instance dies, another takes over within less than 5 s."""
-
-RENEW: Final = 1.2
-"""Seconds between two claims, and between two looks for registrations."""
-
-PAGE: Final = 500
 PAUSE: Final = 1.0
 """Seconds before work continues after a fault."""
 
 
-class Workers:
-    """The workers of a process, by registration. `runner` is the process, with whose instance the addresses of locks are made."""
+E = TypeVar("E", bound="Registration | Node")
+"""Where a face keeps its jobs."""
 
-    def __init__(
-        self, broker: Broker, principals: Principals, pusher: Pusher, runner: str, word: str
-    ) -> None:
-        self.broker, self.pusher, self.runner = broker, pusher, runner
-        self._principals, self._word = principals, word
-        self.service = principals.service(broker.service)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+class Job(ABC, Generic[E]):
+    """The items of one node that a face has pushed to one target, under the name `label` in the log."""
+
+    queueing: bool = True
+    """Whether the node is a queue; of a plain node the items after `position` are pushed, in order."""
+    why = ""
+    """What the reason of an outcome begins with."""
+
+    def __init__(self, node: NodeName, by: Principal, every: float, /, **label: str) -> None:
+        self.node, self.by, self.every, self.label = node, by, every, label
+
+    @property
+    def position(self) -> int:
+        """The number of the last item that was pushed, of a plain node."""
+        return 0
+
+    def has_changed(self, _entry: E) -> bool:
+        """Return whether the entry is no longer as it was when the job was held."""
+        return False
+
+    @abstractmethod
+    async def hold(self) -> Hashable | None:
+        """Return where it pushes to, None if it is not to be worked on any more; asked again after `every` seconds."""
+
+    @abstractmethod
+    def window(self) -> int:
+        """Return how many items may be under way now."""
+
+    @abstractmethod
+    async def push(self, item: Item, payload: bytes) -> Outcome:
+        """Push an item, and return the outcome."""
+
+    @abstractmethod
+    def brace(self, outcome: Outcome) -> float:
+        """Fit the window to an outcome, before the item is settled; return for how many seconds nothing more is pushed."""
+
+    async def judged(self, _outcome: Outcome, _position: int) -> bool:
+        """Record an outcome, and the position of a plain node if it has one; return whether the job goes on."""
+        return True
+
+    async def farewell(self) -> None:  # most targets are not told
+        """Notify the target that the job has ended."""
+
+
+class Pusher(Protocol[E]):
+    """The jobs of a face."""
+
+    def every(self) -> float:
+        """Return the seconds between two looks for jobs."""
+
+    async def page(self, after: str) -> tuple[Sequence[E], bool] | None:
+        """Return the entries after a name and whether there are more, None if they cannot be read."""
+
+    def job(self, entry: E) -> Job[E] | None:
+        """Return the job of an entry, None if this instance has nothing to do."""
+
+
+class Workers(Generic[E]):
+    """The workers of a process, by the names of their jobs, and the task that looks for jobs without one."""
+
+    def __init__(self, broker: Broker, pusher: Pusher[E]) -> None:
+        self._broker, self._pusher = broker, pusher
+        self._workers: dict[str, tuple[Worker[E], asyncio.Task[None]]] = {}
         self._scanning: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+
+    @property
+    def working(self) -> frozenset[str]:
+        """The jobs that this instance works on."""
+        return frozenset(self._workers)
+
+    @property
+    def targets(self) -> list[Hashable]:
+        """Where their items are pushed to, None for a job that has just begun."""
+        return [worker.target for worker, _ in self._workers.values()]
 
     def start(self) -> None:
-        """Look for registrations, from time to time."""
+        """Look for jobs, from time to time."""
         if self._scanning is None:
             self._scanning = asyncio.create_task(self._scan(), name="push scan")
 
     async def stop(self) -> None:
         """End all workers; their items are released."""
-        tasks = [*self._tasks.values()]
+        tasks = [task for _, task in self._workers.values()]
         if self._scanning is not None:
             tasks.append(self._scanning)
         self._scanning = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._tasks.clear()
+        self._workers.clear()
 
-    @property
-    def working(self) -> frozenset[str]:
-        """The registrations that this instance works on."""
-        return frozenset(self._tasks)
+    def look_soon(self) -> None:
+        """Look for jobs: some may have changed."""
+        self._news.set()
 
-    def look(self, row: Registration) -> None:
-        """Begin to work on a registration, if no other instance does."""
-        others = row.runner not in {"", self.runner} and row.until > self.broker.now()
-        if row.disabled or others or row.name in self._tasks or not self.pusher.may(row.account):
-            return
-        if not self.pusher.window(row):
-            return
-        task = asyncio.create_task(self._work(row.name), name="pushing")
-        self._tasks[row.name] = task
-        task.add_done_callback(lambda done: self._ended(row.name, done))
+    def look(self, entry: E) -> None:
+        """Begin to work on a job, if no one does; its worker looks at it again if it is not as it was."""
+        name = entry.name
+        if (found := self._workers.get(name)) is not None:
+            if found[0].job.has_changed(entry):
+                found[0].look()
+        elif (job := self._pusher.job(entry)) is not None:
+            worker = Worker(self._broker, job)
+            task = asyncio.create_task(worker.run(), name="pushing")
+            self._workers[name] = worker, task
+            task.add_done_callback(lambda done: self._ended(name, done))
 
     def end(self, name: str) -> None:
-        """Stop working on a registration; its items are released at once."""
-        if (task := self._tasks.get(name)) is not None:
-            task.cancel()
+        """Stop working on a job; its items are released at once."""
+        if (found := self._workers.get(name)) is not None:
+            found[1].cancel()
 
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(name) is task:
-            del self._tasks[name]
+        worker, known = self._workers.get(name, (None, None))
+        if worker is None or known is not task:
+            return
+        del self._workers[name]
         if not task.cancelled() and (problem := task.exception()) is not None:
-            log.error("push.failed", registration=name, **fault(problem))
+            log.error("push.failed", **worker.job.label, **fault(problem))
+        elif worker.news.is_set():
+            self.look_soon()
 
     async def _scan(self) -> None:
         while True:
+            self._news.clear()
             try:
                 await self._look_at_all()
             except Exception as problem:  # the next look may succeed
                 log.error("push.scan_failed", **fault(problem))  # noqa: TRY400  # no trace of contents
-            await asyncio.sleep(RENEW)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pusher.every()):
+                    await self._news.wait()
 
     async def _look_at_all(self) -> None:
-        after, more = "", True
+        """Start the workers that are missing; those whose jobs are out of date, or gone, look at them again."""
+        left, after, more = set(self._workers), "", True
         while more:
-            page = await self.broker.handle(ListRegistrations(self.service, None, after, PAGE))
-            if not isinstance(page, Registrations):
+            if (page := await self._pusher.page(after)) is None:
                 return
-            for row in page.entries:
-                self.look(row)
-                after = row.name
-            more = page.more
-
-    async def _claim(self, name: str) -> Registration | None:
-        """Claim a registration; None if it is not this instance's."""
-        claim = Claim(self.service, name, self.runner, seconds(LEASE))
-        reply = await self.broker.handle(claim)
-        row = next(iter(reply.entries), None) if isinstance(reply, Registrations) else None
-        is_mine = row is not None and row.runner == self.runner and not row.disabled
-        return row if row is not None and is_mine and self.pusher.may(row.account) else None
-
-    async def _work(self, name: str) -> None:
-        row = await self._claim(name)
-        if row is None:
-            return
-        number = self.broker.instance.number
-        address = f"{row.account}/{self._word}.{number}.push-{name}"
-        by = self._principals.of(Jid(address))
-        work = Work(self.broker, self.pusher, self.service, self.runner, row, by)
-        lines = self._lines(work)
-        tasks = [asyncio.create_task(line.run(), name="pushing") for line in lines]
-        try:
-            await self._hold(work, tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _lines(self, work: Work) -> list[QueueLine | TopicLine]:
-        if not work.row.queueing:
-            return [TopicLine(work)]
-        return [QueueLine(work, number) for number in range(self.pusher.window(work.row))]
-
-    async def _hold(self, work: Work, tasks: list[asyncio.Task[None]]) -> None:
-        """Claim again and again, until the registration is another's, disabled or gone, or a line ends."""
-        while not work.is_over.is_set() and not any(task.done() for task in tasks):
-            over = asyncio.ensure_future(work.is_over.wait())
-            try:
-                await asyncio.wait([over, *tasks], timeout=RENEW, return_when="FIRST_COMPLETED")
-            finally:
-                over.cancel()
-            if work.is_over.is_set():
-                return
-            if (row := await self._claim(work.row.name)) is None:
-                return
-            work.row = row
-        for task in tasks:
-            if task.done() and not task.cancelled() and (problem := task.exception()) is not None:
-                log.error("push.failed", registration=work.row.name, **fault(problem))
-                await asyncio.sleep(PAUSE)
+            entries, more = page
+            for entry in entries:
+                self.look(entry)
+                left.discard(entry.name)
+                after = entry.name
+        for name in left & self._workers.keys():
+            self._workers[name][0].look()
 
 
-# One line of pushes, one after the other: of a queue, whose items are locked meanwhile, or of a topic, from a number.
+# The worker of one job. Of a queue it has as many items under way as the window allows, each locked meanwhile; of a plain node one
+# item after the other, from a position on.
 
 WAIT: Final = 30.0
-"""Seconds for which a line waits before it looks again."""
+"""Seconds for which it waits for items before it looks again."""
 
 TRIES: Final = 3
-"""Tries for a message of a topic, which has no locks and no dead letters."""
+"""Tries for an item of a plain node, which has no locks and no dead letters."""
 
 SOONEST: Final = 0.1
 """Minimum seconds between two touches of a lock."""
@@ -184,6 +205,7 @@ SOONEST: Final = 0.1
 ENDINGS: Final = {
     Verdict.BAD: Ending.REJECT,
     Verdict.FAILED: Ending.FAILED,
+    Verdict.BUSY: Ending.FAILED,
     Verdict.LATER: Ending.RELEASE,
     Verdict.AGAIN: Ending.RELEASE,
     Verdict.GONE: Ending.RELEASE,
@@ -191,116 +213,184 @@ ENDINGS: Final = {
 }
 """The end of an attempt that did not succeed."""
 
-FINAL: Final = frozenset({Verdict.GONE, Verdict.DISABLED})
 
+class Worker(Generic[E]):
+    """Works on a job as long as its face holds it."""
 
-class QueueLine:
-    """Takes an item, pushes it, and settles it."""
+    def __init__(self, broker: Broker, job: Job[E]) -> None:
+        self._broker, self.job = broker, job
+        self.target: Hashable = None
+        """Where it pushes to; None before its first look."""
+        self.news, self._is_held, self._has_room = (asyncio.Event() for _ in range(3))
+        self._resumes = 0.0
+        self._end_wait = _nothing
+        self._under_way = 0
+        self._unsettled: dict[int, Item] = {}
+        """Items without an outcome, by their tokens."""
 
-    def __init__(self, work: Work, number: int) -> None:
-        self._work, self._number = work, number
-        self._submit = work.broker.submit
+    def look(self) -> None:
+        """Look at the job again before anything else is pushed: it may have another target, or none."""
+        self._is_held.clear()
+        self.news.set()
+        self._end_wait()
 
     async def run(self) -> None:
-        """Push items as they arrive."""
-        work = self._work
-        while not work.is_over.is_set():
-            await work.turn(self._number)
-            reply = await self._taken()
-            if isinstance(reply, Taken) and reply.items:
-                await self._one(*reply.items[0])
-            elif isinstance(reply, Refused):
+        """Push items as they arrive, as long as the job is held; whatever has no outcome then is released at once."""
+        pushing: asyncio.Task[None] | None = None
+        try:
+            while (target := await self._hold()) is not None:
+                if target != self.target:
+                    await _end(pushing)
+                    self.target = target
+                    pushing = asyncio.create_task(self._push_all(), name="pushing")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.job.every):
+                        await self.news.wait()
+        finally:
+            await _end(pushing)
+        await self.job.farewell()
+
+    async def _hold(self) -> Hashable | None:
+        """Look at the job; items are taken unless there is news of it meanwhile."""
+        self.news.clear()
+        target = await self.job.hold()
+        if target is not None and not self.news.is_set():
+            self._is_held.set()
+        return target
+
+    async def _push_all(self) -> None:
+        while True:
+            try:
+                await (self._push_queue() if self.job.queueing else self._push_topic())
+            except Exception as problem:  # the boundary between this worker and all others
+                log.error("push.failed", **self.job.label, **fault(_first(problem)))  # noqa: TRY400  # no trace of contents
                 await asyncio.sleep(PAUSE)
 
-    async def _taken(self) -> Reply:
-        """Wait for an item; if the line ends in the meantime, an item that arrives is released."""
-        work = self._work
+    async def _push_queue(self) -> None:
+        """Push the items of a queue; if one push has a fault, all others are released too."""
+        try:
+            async with asyncio.TaskGroup() as pushes:
+                while True:
+                    await self._begin_some(pushes)
+        finally:
+            self._release(self._unsettled.values())
+            self._under_way -= len(self._unsettled)
+            self._unsettled.clear()
+
+    async def _turn(self) -> None:
+        """Return when the job is held and nothing has to be waited for after a failure."""
+        now = asyncio.get_running_loop().time
+        while (delay := self._resumes - now()) > 0 or not self._is_held.is_set():
+            await (asyncio.sleep(delay) if delay > 0 else self._is_held.wait())
+
+    async def _begin_some(self, pushes: asyncio.TaskGroup) -> None:
+        """Take as many items as there is room for, and begin to push them."""
+        await self._turn()
+        if (room := self.job.window() - self._under_way) <= 0:
+            self._has_room.clear()
+            await self._has_room.wait()
+            return
+        reply = await self._taken(room)
+        if isinstance(reply, Refused):
+            if reply.refusal is Refusal.NODE_NOT_FOUND:
+                self.look()
+            await asyncio.sleep(PAUSE)
+        elif isinstance(reply, Taken) and not self._is_held.is_set():
+            self._release(item for item, _ in reply.items)
+        elif isinstance(reply, Taken):
+            self._under_way += len(reply.items)
+            for item, payload in reply.items:
+                self._unsettled[item.token] = item
+                pushes.create_task(self._one(item, payload), name="pushing")
+
+    async def _taken(self, count: int) -> Reply:
+        """Wait for items, or until the wait is ended; items that arrive for no one are released."""
         found: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def answer(reply: Reply) -> None:
             if not found.done():
                 found.set_result(reply)
             elif isinstance(reply, Taken):
-                for item, _ in reply.items:
-                    self._release(item)
+                self._release(item for item, _ in reply.items)
 
-        withdraw = work.broker.take(Take(work.by, work.row.node, 1, seconds(WAIT)), answer)
-        work.takes[self._number] = withdraw
+        take = Take(self.job.by, self.job.node, count, seconds(WAIT))
+        end_wait = self._end_wait = self._broker.take(take, answer)
         try:
             return await asyncio.shield(found)
         except asyncio.CancelledError:
-            withdraw()
+            end_wait()
             if found.done():
                 answer(found.result())
             found.cancel()
             raise
         finally:
-            work.takes.pop(self._number, None)
+            self._end_wait = _nothing
 
     async def _one(self, item: Item, payload: bytes) -> None:
-        work = self._work
         touching = asyncio.create_task(self._touch(item), name="touching")
         try:
-            outcome = await work.pusher.push(work, item, payload)
-        except BaseException:
-            self._release(item)
-            raise
+            outcome = await self.job.push(item, payload)
         finally:
             touching.cancel()
+        del self._unsettled[item.token]
         await asyncio.shield(self._settled(item, outcome))
-
-    async def _settled(self, item: Item, outcome: Outcome) -> None:
-        work = self._work
-        work.brace(outcome)
-        settle = self._settle(item, outcome)
-        while True:
-            reply = await work.broker.handle(settle)
-            if not isinstance(reply, Refused) or reply.refusal is not Refusal.STORE_FAILED:
-                break
-            await asyncio.sleep(PAUSE)
-        await work.judged(outcome)
-
-    def _settle(self, item: Item, outcome: Outcome) -> Settle:
-        by, node = self._work.by, self._work.row.node
-        if outcome.verdict is Verdict.DONE:
-            return Settle(by, node, (item.id,), Verb.RETRACT, token=item.token, late=True)
-        delays = outcome.verdict in {Verdict.LATER, Verdict.AGAIN}
-        delay = seconds(outcome.wait) if delays else None
-        return Settle(
-            *(by, node, (item.id,), Verb.UNLOCK),
-            outcome=ENDINGS[outcome.verdict],
-            delay=delay,
-            reason=f"push: {outcome.reason}",
-            token=item.token,
-        )
-
-    def _release(self, item: Item) -> None:
-        by, node = self._work.by, self._work.row.node
-        settle = Settle(by, node, (item.id,), Verb.UNLOCK, token=item.token)
-        self._submit(settle, lambda _reply: None)
 
     async def _touch(self, item: Item) -> None:
         """Extend the lock while the push lasts."""
-        work = self._work
-        span = ((item.deadline or 0) - work.broker.now()) / 1000
+        span = ((item.deadline or 0) - self._broker.now()) / 1000
         while True:
             await asyncio.sleep(max(SOONEST, span / 3))
-            touch = Touch(work.by, work.row.node, (item.id,), token=item.token)
-            self._submit(touch, lambda _reply: None)
+            touch = Touch(self.job.by, self.job.node, (item.id,), token=item.token)
+            self._broker.submit(touch, lambda _reply: None)
 
+    async def _settled(self, item: Item, outcome: Outcome) -> None:
+        try:
+            self._brace(outcome)
+            settle = self._settle(item, outcome)
+            while True:
+                reply = await self._broker.handle(settle)
+                if not isinstance(reply, Refused) or reply.refusal is not Refusal.STORE_FAILED:
+                    break
+                await asyncio.sleep(PAUSE)
+            await self._judged(outcome)
+        finally:
+            self._under_way -= 1
+            self._has_room.set()
 
-class TopicLine:
-    """Pushes the messages of a plain node, in order, from the registration's position on."""
+    def _settle(self, item: Item, outcome: Outcome) -> Settle:
+        by, node = self.job.by, self.job.node
+        if outcome.verdict is Verdict.DONE:
+            return Settle(by, node, (item.id,), Verb.RETRACT, token=item.token, late=True)
+        delays = outcome.verdict in {Verdict.LATER, Verdict.AGAIN}
+        return Settle(
+            *(by, node, (item.id,), Verb.UNLOCK),
+            outcome=ENDINGS[outcome.verdict],
+            delay=seconds(outcome.wait) if delays else None,
+            reason=f"{self.job.why}{outcome.reason}",
+            token=item.token,
+        )
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def _release(self, items: Iterable[Item]) -> None:
+        for item in items:
+            by, node = self.job.by, self.job.node
+            settle = Settle(by, node, (item.id,), Verb.UNLOCK, token=item.token)
+            self._broker.submit(settle, lambda _reply: None)
 
-    async def run(self) -> None:
-        """Push messages as they arrive."""
-        work = self._work
-        while not work.is_over.is_set():
+    def _brace(self, outcome: Outcome) -> None:
+        """Take no item that is about to be released."""
+        if pause := self.job.brace(outcome):
+            self._resumes = asyncio.get_running_loop().time() + pause
+            self._end_wait()
+
+    async def _judged(self, outcome: Outcome, position: int = 0) -> None:
+        if not await self.job.judged(outcome, position):
+            self.look()
+
+    async def _push_topic(self) -> None:
+        """Push the items of a plain node as they arrive."""
+        while True:
             news = asyncio.Event()
-            stop = work.broker.new_items.wait(work.row.node, news.set)
+            stop = self._broker.new_items.wait(self.job.node, news.set)
             try:
                 if not await self._round():
                     async with asyncio.timeout(WAIT):
@@ -311,143 +401,40 @@ class TopicLine:
                 stop()
 
     async def _round(self) -> bool:
-        """Push the existing messages, and return whether there may be more."""
-        work = self._work
-        read = ReadNewer(work.by, work.row.node, work.row.position, most=10)
-        reply = await work.broker.handle(read)
+        """Push the existing items, and return whether there may be more."""
+        read = ReadNewer(self.job.by, self.job.node, self.job.position, most=10)
+        reply = await self._broker.handle(read)
         if not isinstance(reply, NewerItems):
             await asyncio.sleep(PAUSE)
             return True
         for item, payload in reply.items:
-            if not await self._one(item, payload):
-                return True
+            await self._try(item, payload)
         return reply.more
 
-    async def _one(self, item: Item, payload: bytes) -> bool:
-        """Push a message, and return whether the next one may follow."""
-        work = self._work
-        tries = 0
-        while tries < TRIES:
-            await work.turn(0)
-            outcome = await work.pusher.push(work, item, payload)
-            work.brace(outcome)
+    async def _try(self, item: Item, payload: bytes) -> None:
+        """Push an item of a plain node; after some tries the next one follows."""
+        tries, is_last = 0, False
+        while not is_last:
+            await self._turn()
+            outcome = await self.job.push(item, payload)
+            self._brace(outcome)
             tries += outcome.verdict is not Verdict.LATER
             is_last = tries >= TRIES or outcome.verdict in {Verdict.DONE, Verdict.BAD}
-            await work.judged(outcome, item.seq if is_last else 0)
-            if outcome.verdict in FINAL or work.is_over.is_set():
-                return False
-            if is_last:
-                return True
-        return True
+            await self._judged(outcome, item.seq if is_last else 0)
 
 
-# A registration that this instance works on: when its lines may push, and the record of its results.
-
-MAX_PAUSE: Final = 60.0
-
-
-class Pusher(Protocol):
-    """The interface to a face: how an item is pushed, and how many at a time."""
-
-    def window(self, row: Registration) -> int:
-        """Return how many items are pushed at a time; 0: the registration is not pushed."""
-
-    def retries(self, row: Registration) -> int:
-        """Return after how many failures in a row a registration is disabled, 0 for never."""
-
-    def may(self, account: Jid) -> bool:
-        """Return whether the account may still have items pushed."""
-
-    async def push(self, work: Work, item: Item, payload: bytes) -> Outcome:
-        """Push an item, and return the result."""
+def _nothing() -> None:
+    """Do nothing: the worker does not wait."""
 
 
-class Work:
-    """A registration that this instance works on."""
+async def _end(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
-    def __init__(  # noqa: PLR0917  # what a line needs
-        self,
-        broker: Broker,
-        pusher: Pusher,
-        service: Principal,
-        runner: str,
-        row: Registration,
-        by: Principal,
-    ) -> None:
-        self.broker, self.pusher, self.row, self.by = broker, pusher, row, by
-        self._service, self._runner = service, runner
-        self._healthy = asyncio.Event()
-        self._healthy.set()
-        self._resumes = 0.0
-        self.is_over = asyncio.Event()
-        self.is_closing = False
-        """Whether pushing has ended."""
-        self.takes: dict[int, Callable[[], None]] = {}
-        """Ends the wait of each line that waits for an item."""
 
-    def brace(self, outcome: Outcome) -> None:
-        """Have no other line take an item that is about to be released."""
-        verdict = outcome.verdict
-        if verdict in {Verdict.DONE, Verdict.BAD}:
-            return
-        self.is_closing = self.is_closing or verdict in {Verdict.DISABLED, Verdict.GONE}
-        failures = self.row.failures + (verdict is not Verdict.LATER)
-        most = self.pusher.retries(self.row)
-        self.is_closing = self.is_closing or bool(most and failures >= most)
-        if verdict in {Verdict.FAILED, Verdict.AGAIN}:
-            self._healthy.clear()
-        pause = outcome.wait or min(PAUSE * 2 ** min(failures, 10) / 2, MAX_PAUSE)
-        self._resumes = asyncio.get_running_loop().time() + pause
-        for withdraw in tuple(self.takes.values()):
-            withdraw()
-
-    async def turn(self, line: int) -> None:
-        """Return when the line may push: after a failure only the first one does, and after a while."""
-        if self.is_closing:
-            await self.is_over.wait()
-        if line:
-            await self._healthy.wait()
-        delay = self._resumes - asyncio.get_running_loop().time()
-        if delay > 0:
-            await asyncio.sleep(delay)
-
-    async def note(self, *, position: int = 0, following: str | None = None) -> None:
-        """Store the position of the registration, and the URL for the next message."""
-        await self._note(
-            failures=self.row.failures,
-            error=self.row.error,
-            position=position,
-            following=self.row.following if following is None else following,
-        )
-
-    async def judged(self, outcome: Outcome, position: int = 0) -> None:
-        """Store the result of a push, and its effect on the registration."""
-        row, verdict = self.row, outcome.verdict
-        if verdict in {Verdict.DONE, Verdict.BAD}:
-            self._healthy.set()
-            if row.failures or row.following != outcome.following or position:
-                await self._note(failures=0, following=outcome.following, position=position)
-            return
-        failures = row.failures + (verdict is not Verdict.LATER)
-        most = self.pusher.retries(row)
-        disabled = verdict is Verdict.DISABLED or bool(most and failures >= most)
-        await self._note(
-            failures=failures,
-            error=outcome.reason,
-            disabled=disabled,
-            ended=verdict is Verdict.GONE,
-            position=position,
-            following=row.following,
-        )
-        if disabled or verdict is Verdict.GONE:
-            event = "push.disabled" if disabled else "push.ended"
-            log.warning(event, registration=row.name, node=row.node, reason=outcome.reason)
-            self.is_over.set()
-
-    async def _note(self, **values: object) -> None:
-        note = NotePush(self._service, self.row.name, self._runner, **values)  # type: ignore[arg-type]  # fields by name
-        reply = await self.broker.handle(note)
-        if isinstance(reply, Registrations):
-            self.row = reply.entries[0]
-        elif isinstance(reply, Refused) and reply.refusal is not Refusal.STORE_FAILED:
-            self.is_over.set()
+def _first(problem: BaseException) -> BaseException:
+    """Return the fault of a push that has ended all others of its group."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem

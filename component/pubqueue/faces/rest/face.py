@@ -87,9 +87,9 @@ class RestFace:
         self.one_off = OneOffKeys(b"")
         """Makes and verifies one-off keys, once the face serves."""
         self._open: set[asyncio.Future[Reply]] = set()
-        self.pusher = RestPusher(lambda: self.settings.push, accounts, broker.service)
+        self.pusher = RestPusher(broker, accounts, lambda: self.settings.push, self._process)
         self.traffic = Traffic(pushes=self.pusher.outcomes)
-        self.pushing = Workers(*(broker, accounts.principals, self.pusher, self._process, WORD))
+        self.pushing = Workers(broker, self.pusher)
         """Works registrations, once the face serves."""
         broker.outbox.attach(self)
 

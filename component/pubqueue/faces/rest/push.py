@@ -1,4 +1,4 @@
-"""How a message is pushed for a registration of either profile."""
+"""The registrations of REST that this instance has claimed, and how a message is pushed for one of either profile."""
 
 from __future__ import annotations
 
@@ -8,27 +8,46 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import msgspec
+import structlog
 
 from pubqueue.faces.push.client import Answer, PushClient, for_origin, outcome_of
 from pubqueue.faces.push.targets import Outcome, Verdict, secret_of, signed
+from pubqueue.faces.push.worker import Job
 from pubqueue.faces.rest import items
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.settings import WORD
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Jid, seconds
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pubqueue.accounts.accounts import Accounts
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.push.targets import PushTerms
-    from pubqueue.faces.push.worker import Work
-    from pubqueue.model.entities import Item, Jid
-    from pubqueue.model.records import Registration
+    from pubqueue.model.entities import Item
 
     Headers = list[tuple[str, str]]
 
 
-# How a message is pushed: `post-message` as one POST, `post-message-once` by a link that the target creates for it.
+# Registrations: rows, each of which one instance at a time claims, again and again.
+#
+# The locks are those of an address of the instance, so they are released soon after its death.
+
+log = structlog.get_logger(__name__)
+
+LEASE: Final = 3.5
+"""Seconds of a claim, which is renewed each `RENEW`; after an instance dies, another takes over within less than 5 s."""
+
+RENEW: Final = 1.2
+"""Seconds between two claims, and between two looks for registrations."""
+
+PAGE: Final = 500
+MAX_PAUSE: Final = 60.0
+"""Maximum seconds without a push after a failure, if the target does not say how long."""
 
 AGENT: Final = f"pubqueue/{version('pubqueue')}"
 NOT_ALLOWED: Final = 405
@@ -36,10 +55,18 @@ GONE: Final = frozenset({404, 410})
 
 
 class RestPusher:
-    """Pushes messages by these settings. `key` is the secret of the service, from which those of registrations are derived."""
+    """Pushes by these settings. `key` is the secret of the service, from which those of registrations are derived.
 
-    def __init__(self, terms: Callable[[], PushTerms], accounts: Accounts, service: Jid) -> None:
-        self._terms, self._accounts, self._service, self.key = terms, accounts, service, b""
+    `runner` is the process, with whose instance the addresses of locks are made.
+    """
+
+    def __init__(
+        self, broker: Broker, accounts: Accounts, terms: Callable[[], PushTerms], runner: str
+    ) -> None:
+        self.broker, self._accounts, self._terms, self.runner = broker, accounts, terms, runner
+        self.principals = accounts.principals
+        self.service = self.principals.service(broker.service)
+        self.key = b""
         self.client = PushClient(terms())
         self.outcomes: dict[str, int] = {}
         """How many pushes had each verdict."""
@@ -47,6 +74,22 @@ class RestPusher:
     async def close(self) -> None:
         """Close the connections."""
         await self.client.close()
+
+    def every(self) -> float:
+        """Return the seconds between two looks for registrations."""
+        return RENEW
+
+    async def page(self, after: str) -> tuple[Sequence[Registration], bool] | None:
+        """Return the registrations after a name and whether there are more, None if they cannot be read."""
+        page = await self.broker.handle(ListRegistrations(self.service, None, after, PAGE))
+        return (page.entries, page.more) if isinstance(page, Registrations) else None
+
+    def job(self, row: Registration) -> Claimed | None:
+        """Return the work on a registration, None if another instance does it or there is none."""
+        others = row.runner not in {"", self.runner} and row.until > self.broker.now()
+        if row.disabled or others or not self.may(row.account) or not self.window(row):
+            return None
+        return Claimed(self, row)
 
     def window(self, row: Registration) -> int:
         """Return how many messages are pushed at a time: with links for the next message, one after the other."""
@@ -68,7 +111,7 @@ class RestPusher:
         """Return whether the account belongs to a user that may use REST."""
         name, _, service = account.partition("@")
         users = self._accounts.users
-        return service == self._service and any(
+        return service == self.broker.service and any(
             user.name == name and user.may_enter(WORD) for user in users
         )
 
@@ -76,15 +119,9 @@ class RestPusher:
         """Return the secret that signs the pushes of a registration."""
         return secret_of(self.key, registration)
 
-    async def push(self, work: Work, item: Item, payload: bytes) -> Outcome:
+    async def push(self, work: Claimed, item: Item, payload: bytes) -> Outcome:
         """Push a message."""
         self.client.terms = self._terms()
-        outcome = await self._outcome(work, item, payload)
-        verdict = outcome.verdict.value
-        self.outcomes[verdict] = self.outcomes.get(verdict, 0) + 1
-        return outcome
-
-    async def _outcome(self, work: Work, item: Item, payload: bytes) -> Outcome:
         options = read(work.row.words)
         assert not isinstance(options, PullWords), "its window is 0"
         headers = self._headers(work.row, options, item, payload)
@@ -117,6 +154,107 @@ class RestPusher:
         return found + list(signed(self.secret(row.name), name, int(time.time()), body).items())
 
 
+class Claimed(Job[Registration]):
+    """A registration that this instance works on."""
+
+    why = "push: "
+
+    def __init__(self, pusher: RestPusher, row: Registration) -> None:
+        number = pusher.broker.instance.number
+        by = pusher.principals.of(Jid(f"{row.account}/{WORD}.{number}.push-{row.name}"))
+        super().__init__(row.node, by, RENEW, registration=row.name)
+        self._pusher, self.row, self.queueing = pusher, row, row.queueing
+        self._is_healthy, self._is_closing, self._is_over = True, False, False
+
+    @property
+    def position(self) -> int:
+        """The number of the last message of a topic that was pushed."""
+        return self.row.position
+
+    async def hold(self) -> bytes | None:
+        """Claim the registration, and return its words; None if it is not this instance's, or has ended."""
+        if self._is_over:
+            return None
+        pusher, name = self._pusher, self.row.name
+        claim = Claim(pusher.service, name, pusher.runner, seconds(LEASE))
+        reply = await pusher.broker.handle(claim)
+        row = next(iter(reply.entries), None) if isinstance(reply, Registrations) else None
+        if row is None or row.runner != pusher.runner or row.disabled:
+            return None
+        self.row = row
+        return row.words if pusher.may(row.account) else None
+
+    def window(self) -> int:
+        """Return how many messages may be under way: after a failure one, until a push succeeds."""
+        if self._is_closing:
+            return 0
+        return self._pusher.window(self.row) if self._is_healthy else 1
+
+    async def push(self, item: Item, payload: bytes) -> Outcome:
+        """Push a message."""
+        outcome = await self._pusher.push(self, item, payload)
+        outcomes, verdict = self._pusher.outcomes, outcome.verdict.value
+        outcomes[verdict] = outcomes.get(verdict, 0) + 1
+        return outcome
+
+    def brace(self, outcome: Outcome) -> float:
+        """Return for how many seconds nothing more is pushed; nothing at all if pushing ends."""
+        verdict = outcome.verdict
+        if verdict in {Verdict.DONE, Verdict.BAD}:
+            return 0.0
+        failures = self.row.failures + (verdict is not Verdict.LATER)
+        if verdict is Verdict.GONE or self._disables(verdict, failures):
+            self._is_closing = True
+        if verdict in {Verdict.FAILED, Verdict.AGAIN}:
+            self._is_healthy = False
+        return outcome.wait or min(2.0 ** min(failures, 10) / 2, MAX_PAUSE)
+
+    def _disables(self, verdict: Verdict, failures: int) -> bool:
+        most = self._pusher.retries(self.row)
+        return verdict is Verdict.DISABLED or bool(most and failures >= most)
+
+    async def judged(self, outcome: Outcome, position: int) -> bool:
+        """Store the result of a push, and its effect on the registration."""
+        row, verdict = self.row, outcome.verdict
+        if verdict in {Verdict.DONE, Verdict.BAD}:
+            self._is_healthy = True
+            if row.failures or row.following != outcome.following or position:
+                await self._note(failures=0, following=outcome.following, position=position)
+        else:
+            failures = row.failures + (verdict is not Verdict.LATER)
+            disabled, ended = self._disables(verdict, failures), verdict is Verdict.GONE
+            await self._note(
+                failures=failures,
+                error=outcome.reason,
+                disabled=disabled,
+                ended=ended,
+                position=position,
+                following=row.following,
+            )
+            if disabled or ended:
+                event = "push.disabled" if disabled else "push.ended"
+                log.warning(event, registration=row.name, node=row.node, reason=outcome.reason)
+                self._is_over = True
+        self._is_closing = self._is_over
+        return not self._is_over
+
+    async def note_following(self, following: str) -> None:
+        """Store the URL for the next message."""
+        await self._note(failures=self.row.failures, error=self.row.error, following=following)
+
+    async def _note(self, **values: object) -> None:
+        pusher = self._pusher
+        note = NotePush(pusher.service, self.row.name, pusher.runner, **values)  # type: ignore[arg-type]  # fields by name
+        reply = await pusher.broker.handle(note)
+        if isinstance(reply, Registrations):
+            self.row = reply.entries[0]
+        elif isinstance(reply, Refused) and reply.refusal is not Refusal.STORE_FAILED:
+            self._is_over = True
+
+
+# How a message is pushed: `post-message` as one POST, `post-message-once` by a link that the target creates for it.
+
+
 class _Call:
     """One message on its way to one target."""
 
@@ -124,7 +262,7 @@ class _Call:
         self,
         client: PushClient,
         options: PushWords,
-        work: Work,
+        work: Claimed,
         item: Item,
         headers: list[tuple[str, str]],
     ) -> None:
@@ -146,16 +284,16 @@ class _Call:
             if isinstance(found, Outcome):
                 return found
             link = found
-        await self._work.note(following=f"{self._item.id}\n{link}")
+        await self._work.note_following(f"{self._item.id}\n{link}")
         answer = await self._client.call("POST", link, self._headers, self.body)
         if not isinstance(answer, Answer):
             return answer
         following = answer.links.get("create-next", "")
-        following = f"\n{following}" if self._client.is_allowed(following) else ""
+        following = f"\n{following}" if self._client.terms.target(following) else ""
         if answer.status == NOT_ALLOWED and is_repetition:
             return Outcome(Verdict.DONE, following=following)
         if answer.status in {*GONE, NOT_ALLOWED}:  # the next attempt has a new link
-            await self._work.note(following="")
+            await self._work.note_following("")
             return Outcome(Verdict.FAILED, f"status {answer.status} at the link of the target")
         outcome = outcome_of(answer)
         if outcome.verdict is Verdict.DONE:

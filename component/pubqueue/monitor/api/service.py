@@ -20,6 +20,7 @@ from pubqueue.faces.xmpp.xml.payload import from_text
 from pubqueue.faces.xmpp.xml.stanza import jid_of
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Jid, suggestion
+from pubqueue.monitor import asking
 from pubqueue.monitor.api import openapi
 from pubqueue.monitor.api.openapi import (
     JSON,
@@ -29,16 +30,6 @@ from pubqueue.monitor.api.openapi import (
     listed,
     method_of,
     written,
-)
-from pubqueue.monitor.asking import (
-    FORM,
-    Asking,
-    RefusedError,
-    SilentError,
-    address_of,
-    body_of,
-    is_from_here,
-    is_guarded,
 )
 from pubqueue.monitor.page.logins import FACE
 from pubqueue.operations.model import Readers, UnfitError, fit
@@ -112,7 +103,7 @@ class Api:
         proxies: Networks = (),
     ) -> None:
         self._callers = Callers(accounts, service, proxies)
-        self._ask = Asking(broker_of)
+        self._ask = asking.Asking(broker_of)
         operations = tuple(OPERATIONS.values())
         self._list = _Document(listed(operations))
         self._openapi = _Document(openapi.document(operations, version))
@@ -135,9 +126,9 @@ class Api:
             response = await handler(request)
         except UnfitError as wrong:
             response = _problem(400, str(wrong))
-        except RefusedError as refused:
+        except asking.RefusedError as refused:
             response = _problem(STATUS[refused.reply.refusal], _sentence(refused.reply))
-        except SilentError as silent:
+        except asking.SilentError as silent:
             response = _problem(503, str(silent), {"Retry-After": "5"})
         except web.HTTPException as error:
             kept = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
@@ -212,12 +203,12 @@ async def _given(request: web.Request, operation: Operation) -> Given:
         raise UnfitError("the query: parameters of this operation are in the body")
     if "Content-Encoding" in request.headers:
         raise web.HTTPUnsupportedMediaType(reason="The body must not be compressed.")
-    body = await body_of(request)
-    if request.content_type == FORM:
+    body = await asking.body_of(request)
+    if request.content_type == asking.FORM:
         return from_pairs(_pairs(body.decode("utf-8", "surrogateescape")))
     if request.content_type == JSON or not body:
         return from_json(body, operation)
-    raise web.HTTPUnsupportedMediaType(reason=f"The body must be {JSON} or {FORM}.")
+    raise web.HTTPUnsupportedMediaType(reason=f"The body must be {JSON} or {asking.FORM}.")
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -270,7 +261,7 @@ def _sentence(reply: Refused) -> str:
     """Return why the core refused."""
     if reply.refusal is Refusal.FORBIDDEN and not reply.reason:
         return FORBIDDEN
-    return str(RefusedError(reply))
+    return str(asking.RefusedError(reply))
 
 
 def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -313,12 +304,12 @@ class Callers:
 
     async def prove(self, request: web.Request) -> Proven | web.Response:
         """Return the user; or the response, if the request has no user, or if another site may have had the browser send it."""
-        if request.method not in READING and not is_from_here(request):
+        if request.method not in READING and not asking.is_from_here(request):
             return problem(403, "forbidden", "This request was sent from a page of another site.")
         given = credentials_of(request.headers.getall("Authorization", []))
         if given is None:
             return _unknown("Log in with Basic or Bearer.")
-        if not is_guarded(request, self._proxies):
+        if not asking.is_guarded(request, self._proxies):
             return problem(403, "forbidden", UNGUARDED)
         peer = self.address_of(request)
         proven = await self._accounts.prove(given, face=FACE, peer=peer)
@@ -326,9 +317,8 @@ class Callers:
             return proven
         if not proven.wait:
             return _unknown("Wrong name, password or token.")
-        seconds = int(proven.wait) + 1
-        why = f"There were too many wrong attempts from your address. Try again in {seconds} s."
-        return problem(429, "too-many", why, headers={"Retry-After": str(seconds)})
+        why, headers = asking.after_too_many(proven.wait)
+        return problem(429, "too-many", why, headers=headers)
 
     def caller(self, proven: Proven, operation: Operation) -> Caller:
         """Return the caller, with the rights of the service if a role of the user includes the operation, else with its own rights."""
@@ -339,7 +329,7 @@ class Callers:
 
     def address_of(self, request: web.Request) -> str:
         """Return the address of the client."""
-        return address_of(request, self._proxies)
+        return asking.address_of(request, self._proxies)
 
 
 def _unknown(why: str) -> web.Response:

@@ -8,34 +8,23 @@ from urllib.parse import urlencode
 import structlog
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http.problems import STATUS
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
-from pubqueue.monitor.asking import (
-    Asking,
-    RefusedError,
-    SilentError,
-    address_of,
-    form_of,
-    is_from_here,
-    is_guarded,
-    is_private,
-    known_place,
-    login_from,
-    place_of,
-    referring,
-)
+from pubqueue.monitor import asking
 from pubqueue.monitor.page import plots, views
-from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.logins import FACE, HELD
+from pubqueue.operations.model import Given, Of
 from pubqueue.operations.service import place_from
+from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.survey import Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
     from importlib.resources.abc import Traversable
 
     from multidict import MultiDict, MultiMapping
@@ -43,8 +32,8 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.checks import Networks
     from pubqueue.model.entities import Principal
-    from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Login, Logins
+    from pubqueue.operations.model import Operation
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -108,7 +97,7 @@ class Site:
         self._logins = logins
         self._proxies = tuple(proxies)
         self._by = by
-        self.ask = Asking(broker_of)
+        self.ask = asking.Asking(broker_of)
         self._templates = Environment(
             loader=PackageLoader("pubqueue.monitor.page"),
             autoescape=True,
@@ -156,15 +145,15 @@ class Site:
         if not self._logins.any:
             return off()
         try:
-            if request.method == "POST" and not is_from_here(request):
+            if request.method == "POST" and not asking.is_from_here(request):
                 response = self._sorry(request, 403, "This form was sent from another page.")
             elif any(map(contains_nul, request.query.values())):
                 response = self._sorry(request, 400, NO_SUCH_NAME)
             else:
                 response = await handler(request)
-        except SilentError as problem:
+        except asking.SilentError as problem:
             response = self._sorry(request, 503, str(problem))
-        except RefusedError as problem:
+        except asking.RefusedError as problem:
             response = self._sorry(request, STATUS[problem.reply.refusal], str(problem))
         except web.HTTPRedirection as elsewhere:
             elsewhere.headers.update(HEADERS)
@@ -183,7 +172,7 @@ class Site:
             if session is None:
                 if PART in request.headers or request.method == "POST":
                     raise web.HTTPUnauthorized(reason="Log in again.")
-                raise web.HTTPSeeOther(login_from(place_of(request)))
+                raise web.HTTPSeeOther(asking.login_from(asking.place_of(request)))
             return await page(request, session)
 
         return shown
@@ -207,7 +196,7 @@ class Site:
     def _sorry(self, request: web.Request, status: int, why: str) -> web.Response:
         again = ""
         if status == web.HTTPUnauthorized.status_code:
-            again = login_from(referring(request))
+            again = asking.login_from(asking.referring(request))
         response = self._shown(
             *(request, "sorry.html", self._session(request)),
             title="Something went wrong",
@@ -229,7 +218,7 @@ class Site:
     # --- login and logout -----------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
-        to = known_place(request.query.get("to", ""))
+        to = asking.known_place(request.query.get("to", ""))
         if self._session(request) is not None:
             raise web.HTTPSeeOther(to)
         return self._at_login(request, to, "")
@@ -238,17 +227,18 @@ class Site:
         return self._shown(request, "login.html", None, title="Log in", why=why, to=to)
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
-        form = await form_of(request)
-        to, address = known_place(form.get("to", "")), address_of(request, self._proxies)
-        if not is_guarded(request, self._proxies):
+        form = await asking.form_of(request)
+        to = asking.known_place(form.get("to", ""))
+        address = asking.address_of(request, self._proxies)
+        if not asking.is_guarded(request, self._proxies):
             return self._refused(request, to, 403, UNGUARDED)
         name, password = form.get("name", "").strip(), form.get("password", "")
         given = Plain(name, password) if name else Bearer(password.strip())
         proven = await self._logins.accounts.prove(given, face=FACE, peer=address)
         if isinstance(proven, Denied):
-            return (
-                self._slowed(request, to, proven.wait) if proven.wait else self._wrong(request, to)
-            )
+            if proven.wait:
+                return self._slowed(request, to, proven.wait)
+            return self._refused(request, to, 403, "Wrong name, password or token.")
         begun = self._logins.begin(proven)
         if begun is None:
             why = "the user has no role"
@@ -263,7 +253,7 @@ class Site:
             max_age=HELD,
             httponly=True,
             samesite="Strict",
-            secure=is_private(request),
+            secure=asking.is_private(request),
         )
         raise response
 
@@ -272,15 +262,11 @@ class Site:
         response.set_status(status)
         return response
 
-    def _wrong(self, request: web.Request, to: str) -> web.Response:
-        return self._refused(request, to, 403, "Wrong name, password or token.")
-
     def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
         """Refuse to check a password: there were too many wrong ones."""
-        seconds = int(wait) + 1
-        why = f"There were too many wrong attempts from your address. Try again in {seconds} s."
+        why, headers = asking.after_too_many(wait)
         response = self._refused(request, to, 429, why)
-        response.headers["Retry-After"] = str(seconds)
+        response.headers.update(headers)
         return response
 
     async def _log_out(self, request: web.Request, session: Login) -> web.StreamResponse:
@@ -292,7 +278,7 @@ class Site:
 
     async def _form(self, request: web.Request, session: Login) -> MultiDict[str]:
         """Return a form that this session was given; refuse any other."""
-        form = await form_of(request)
+        form = await asking.form_of(request)
         if not views.same(form.get("form", ""), session.form):
             raise web.HTTPForbidden(
                 reason="This form has expired or belongs to another login. Go back and try again."
@@ -363,8 +349,7 @@ class Site:
         found = await views.some(self.ask, self._by, (node,))
         if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
-        items = plots.count(len(ids), "item")
-        question = action.question.format(node=node, items=items, reason=reason)
+        what = action.of.value.format(node=node, items=plots.count(len(ids), "item"), reason=reason)
         return self._shown(
             *(request, "ask.html", session),
             title=f"{action.label}?",
@@ -372,7 +357,7 @@ class Site:
             node=node,
             ids=ids,
             reason=reason,
-            question=question,
+            question=action.operation.question_about(what),
             row=found[0],
         )
 
@@ -380,9 +365,10 @@ class Site:
         """Do it, log it in the audit log, and show the result on the page of the node."""
         form = await self._form(request, session)
         action, node, ids, reason = asked_action(str(form.get("action", "")), form, session)
-        operation, meant = action.operation, given(node, ids, reason)
+        operation = action.operation
+        meant = Exact(node=(node,), item=ids, reason=(reason,))
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
-        remote = address_of(request, self._proxies)
+        remote = asking.address_of(request, self._proxies)
         reply = await self.ask.perform(operation, by, meant, remote=remote)
         note = operation.answer(reply, meant).note
         mark = self._logins.sign(session, note)
@@ -401,7 +387,58 @@ def off() -> web.Response:
     return web.Response(text=OFF, status=404)
 
 
+# The actions of the page, made from the table of operations, and which of them are offered for what.
+
+
+class PageAction(Struct, frozen=True):
+    """An action on a node or on some of its items."""
+
+    name: str
+    operation: Operation
+    of: Of
+    label: str
+    yes: str
+
+
+def _actions() -> Iterator[PageAction]:
+    """Yield all actions; the first of an operation has its name."""
+    for operation in OPERATIONS.values():
+        for one in operation.actions:
+            is_first = one is operation.actions[0]
+            name = operation.name if is_first else f"{operation.name}-{one.of.name.lower()}"
+            yield PageAction(name, operation, one.of, one.label, one.yes)
+
+
+ACTIONS: Final = {action.name: action for action in _actions()}
+
+OF_STATE: Final = {
+    State.DEAD: (ACTIONS["redrive-items"], ACTIONS["discard"]),
+    State.LOCKED: (ACTIONS["release"], ACTIONS["cancel"]),
+    State.QUEUED: (ACTIONS["cancel"],),
+    State.DELAYED: (ACTIONS["cancel"],),
+    None: (ACTIONS["cancel"],),
+}
+"""The actions on items of a queue in one state, or in any state."""
+
+OF_REASON: Final = (ACTIONS["redrive-reason"], ACTIONS["discard-reason"])
+"""The actions on all items that died for one reason."""
+
+
 # What the addresses and forms of the page contain.
+
+
+class Exact(Given):
+    """Parameters from a generated form: names are used unchanged, including blanks at their ends."""
+
+    def one(self, var: str) -> str:
+        """Return the value of a field unchanged; empty if the field is missing."""
+        values = self.get(var, ())
+        return values[0] if values else ""
+
+    def lines(self, var: str) -> tuple[str, ...]:
+        """Return the values of a field unchanged, without duplicates."""
+        return tuple(dict.fromkeys(self.get(var, ())))
+
 
 MAX_REASON_LENGTH: Final = 1_000
 """Maximum number of characters of a reason by which items are selected."""
@@ -425,7 +462,7 @@ def asked_action(
         raise web.HTTPBadRequest(reason="There is no such action.")
     node = NodeName(form.get("node", ""))
     ids = tuple(dict.fromkeys(ItemId(one) for one in form.getall("item", ())))
-    if action.of is Of.NODE:
+    if action.of in {Of.NODE, Of.DEAD}:
         return action, node, (), ""
     if action.of is Of.REASON:
         if not (reason := reason_of(form)):

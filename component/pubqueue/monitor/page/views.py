@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import replies
 from pubqueue.model.entities import Item, Jid, Millis, NodeName, State
 from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
-from pubqueue.model.replies import (
-    ClientState,
-    ConnectionPage,
-    Described,
-    ItemEntry,
-    ItemPage,
-    NodeEntry,
-    NodePage,
-    Peeked,
-    ReasonCount,
-    ReasonPage,
-    Survey,
-    Totals,
-    Worker,
-    WorkerPage,
-)
 from pubqueue.monitor.page import plots
 from pubqueue.operations import nodes
 from pubqueue.operations.pretty import Shown, shown
@@ -46,6 +31,8 @@ if TYPE_CHECKING:
     from pubqueue.rules.survey import Place
 
     Ask = Callable[[Request], Awaitable[Reply]]
+
+T = TypeVar("T")
 
 HOUR: Final = 3_600_000
 
@@ -74,7 +61,7 @@ STATES: Final = (
 class Row(Struct, frozen=True):
     """A queue in the list."""
 
-    entry: NodeEntry
+    entry: replies.NodeEntry
     plot: Plot | None
     now: Millis
 
@@ -98,7 +85,7 @@ class Overview(Struct, frozen=True):
     """A page of queues, each with its problems, and the totals; the next page begins after `through`, if there is one."""
 
     rows: tuple[tuple[Row, tuple[str, ...]], ...]
-    totals: Totals
+    totals: replies.Totals
     whole: bool
     through: str
     wanted: str
@@ -127,9 +114,9 @@ class Queue(Struct, frozen=True):
     node: Node
     plots: tuple[Plot, ...]
     hours: int
-    workers: tuple[Worker, ...]
+    workers: tuple[replies.Worker, ...]
     more: bool
-    clients: tuple[ClientState, ...] = ()
+    clients: tuple[replies.ClientState, ...] = ()
     """The first subscribed connections on this instance."""
     connected: int = 0
     """The number of subscribed connections."""
@@ -140,7 +127,7 @@ class Items(Struct, frozen=True):
 
     node: NodeName
     state: str
-    entries: tuple[ItemEntry, ...]
+    entries: tuple[replies.ItemEntry, ...]
     more: bool
     through: int
     after: int
@@ -152,7 +139,7 @@ class Reasons(Struct, frozen=True):
     """Why items of a node died; if `whole`, all dead items were counted."""
 
     node: NodeName
-    reasons: tuple[ReasonCount, ...]
+    reasons: tuple[replies.ReasonCount, ...]
     looked: int
     more: bool
     whole: bool
@@ -180,9 +167,10 @@ def state_of(text: str) -> State | None:
     return State(text) if text in {name for name, _ in STATES if name} else None
 
 
-async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:
+async def _asked(ask: Ask, request: Request, kind: type[T]) -> T:
+    """Return the reply to the request, which is of this kind."""
     reply = await ask(request)
-    assert isinstance(reply, NodePage)
+    assert isinstance(reply, kind)
     return reply
 
 
@@ -191,8 +179,7 @@ async def overview(
 ) -> Overview:
     """Return the next queues in that order, or of those with the text in their names, with plots of the last hour."""
     request = ReadSurvey(by, sort, plain=plain, containing=wanted, after=after, most=ROWS)
-    found = await ask(request)
-    assert isinstance(found, Survey)
+    found = await _asked(ask, request, replies.Survey)
     rows = await _rows(ask, by, tuple(row.entry for row in found.rows), found.now or Millis(0))
     through = place_in_words(place_of(found.rows[-1], sort)) if found.rows and found.more else ""
     problems = tuple(row.problems for row in found.rows)
@@ -210,58 +197,50 @@ async def overview(
 
 async def some(ask: Ask, by: Principal, names: tuple[NodeName, ...]) -> tuple[Row, ...]:
     """Return these nodes, if they exist, with plots of the last hour."""
-    page = await _nodes(ask, ReadNodes(by, only=names))
+    page = await _asked(ask, ReadNodes(by, only=names), replies.NodePage)
     return await _rows(ask, by, page.entries, page.now)
 
 
 async def _rows(
-    ask: Ask, by: Principal, entries: tuple[NodeEntry, ...], now: Millis
+    ask: Ask, by: Principal, entries: tuple[replies.NodeEntry, ...], now: Millis
 ) -> tuple[Row, ...]:
     end = Millis(slot_of(now) + SLOT)
     begin = Millis(end - HOUR)
     names = tuple(entry.node.name for entry in entries if entry.node.config.queueing)
-    samples = await _samples(ask, by, names, begin)
+    samples = await _asked(ask, ReadSamples(by, names, begin), SamplePage)
     return tuple(_row(entry, samples, begin, end, now) for entry in entries)
 
 
-def _row(entry: NodeEntry, samples: SamplePage, begin: Millis, end: Millis, now: Millis) -> Row:
+def _row(
+    entry: replies.NodeEntry, samples: SamplePage, begin: Millis, end: Millis, now: Millis
+) -> Row:
     if not entry.node.config.queueing:
         return Row(entry, None, now)
     mine = samples.of(entry.node.name)
     return Row(entry, plots.draw(plots.SMALL, mine, begin, end, _now(entry, now)), now)
 
 
-def _now(entry: NodeEntry, now: Millis) -> Sample:
+def _now(entry: replies.NodeEntry, now: Millis) -> Sample:
     """Return the current counts as a sample."""
     there = entry.queued, entry.locked, entry.delayed, entry.dead
     return Sample(entry.node.name, slot_of(now), *there)
 
 
-async def _samples(
-    ask: Ask, by: Principal, names: tuple[NodeName, ...], since: Millis
-) -> SamplePage:
-    reply = await ask(ReadSamples(by, names, since))
-    assert isinstance(reply, SamplePage)
-    return reply
-
-
 async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: Jid | None) -> Queue:
     """Return all about a queue: its contents, plots of the last hours, and a page of its workers."""
-    described = await ask(Describe(by, name, manage=True))
-    assert isinstance(described, Described)
+    node = await _node(ask, by, name)
     found = await some(ask, by, (name,))
-    row = found[0] if found else Row(NodeEntry(described.node, 0, 0, 0, 0, 0), None, Millis(0))
-    workers = await ask(ReadWorkers(by, name, after))
-    assert isinstance(workers, WorkerPage)
+    row = found[0] if found else Row(replies.NodeEntry(node, 0, 0, 0, 0, 0), None, Millis(0))
+    workers = await _asked(ask, ReadWorkers(by, name, after), replies.WorkerPage)
     end = Millis(slot_of(row.now) + SLOT)
     begin = Millis(end - hours * HOUR)
-    known = (await _samples(ask, by, (name,), Millis(end - KEPT))).samples
+    samples = await _asked(ask, ReadSamples(by, (name,), Millis(end - KEPT)), SamplePage)
     there = _now(row.entry, row.now)
-    drawn = tuple(plots.draw(kind, known, begin, end, there) for kind in plots.KINDS)
-    here = await ask(ReadConnections(by, most=CLIENTS, node=name))
-    assert isinstance(here, ConnectionPage)
+    drawn = tuple(plots.draw(kind, samples.samples, begin, end, there) for kind in plots.KINDS)
+    connections = ReadConnections(by, most=CLIENTS, node=name)
+    here = await _asked(ask, connections, replies.ConnectionPage)
     shown = workers.workers, workers.more, here.clients, here.total
-    return Queue(row, described.node, drawn, hours, *shown)
+    return Queue(row, node, drawn, hours, *shown)
 
 
 async def items(
@@ -269,41 +248,32 @@ async def items(
 ) -> Items:
     """Return the next items of a node, in one state or in all; of dead items, those with a reason, as far as a few replies reach."""
     wanted = ReadItems(by, name, after, max=ROWS, state=state, payloads=False, reason=reason)
-    page = await _item_page(ask, wanted)
+    page = await _asked(ask, wanted, replies.ItemPage)
     found = page.entries
     for _ in range(1, SEARCHES):
         if not reason or not page.more or len(found) >= ROWS:
             break
-        page = await _item_page(ask, replace(wanted, after=page.through, max=ROWS - len(found)))
+        wanted = replace(wanted, after=page.through, max=ROWS - len(found))
+        page = await _asked(ask, wanted, replies.ItemPage)
         found += page.entries
     state_name = "" if state is None else state.value
-    queueing = await _is_queue(ask, by, name)
+    queueing = (await _node(ask, by, name)).config.queueing
     return Items(name, state_name, found, page.more, page.through, after, queueing, reason)
 
 
-async def _item_page(ask: Ask, request: ReadItems) -> ItemPage:
-    reply = await ask(request)
-    assert isinstance(reply, ItemPage)
-    return reply
-
-
-async def _is_queue(ask: Ask, by: Principal, name: NodeName) -> bool:
-    described = await ask(Describe(by, name, manage=True))
-    assert isinstance(described, Described)
-    return described.node.config.queueing
+async def _node(ask: Ask, by: Principal, name: NodeName) -> Node:
+    return (await _asked(ask, Describe(by, name, manage=True), replies.Described)).node
 
 
 async def reasons(ask: Ask, by: Principal, name: NodeName, after: str) -> Reasons:
     """Return why the dead items of a node died."""
-    reply = await ask(ReadReasons(by, name, after or None))
-    assert isinstance(reply, ReasonPage)
+    reply = await _asked(ask, ReadReasons(by, name, after or None), replies.ReasonPage)
     return Reasons(name, reply.reasons, reply.looked, reply.more, reply.whole, after)
 
 
 async def item(ask: Ask, by: Principal, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
     """Return one item; the beginning of its payload only if the user may see it."""
-    reply = await ask(Peek(by, name, which))
-    assert isinstance(reply, Peeked)
+    reply = await _asked(ask, Peek(by, name, which), replies.Peeked)
     read = shown(reply.payload, reply.item.headers, SHOWN) if payload else None
-    queueing = await _is_queue(ask, by, name)
+    queueing = (await _node(ask, by, name)).config.queueing
     return OneItem(name, reply.item, len(reply.payload), read, queueing)

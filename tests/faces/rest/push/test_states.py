@@ -9,7 +9,7 @@ from faces.rest.test_messages import post
 from faces.sides import SERVICE
 from harness.patience import LOOK, TIMEOUT, until
 
-from pubqueue.faces.push import worker
+from pubqueue.faces.rest import push
 from pubqueue.model.entities import Jid, NodeName
 from pubqueue.monitor.gauges import of_pushes
 from pubqueue.rules.registrations import Enable
@@ -105,5 +105,5 @@ async def test_pushes_are_counted_by_outcome():  # W26
 
 
 def test_another_instance_takes_over_within_five_seconds():
-    assert worker.RENEW * 2 < worker.LEASE
-    assert worker.LEASE + worker.RENEW < 5
+    assert push.RENEW * 2 < push.LEASE
+    assert push.LEASE + push.RENEW < 5

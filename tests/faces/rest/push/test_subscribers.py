@@ -7,7 +7,6 @@ import socket
 from hashlib import sha256
 from ipaddress import ip_network
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -17,7 +16,8 @@ from faces.rest.push.hooks import Hook, atom, hooked, pushes_to, pushing, regist
 from faces.rest.test_messages import post
 from harness.patience import LOOK, TIMEOUT, until
 
-from pubqueue.faces.push import worker
+from pubqueue.faces.push import client
+from pubqueue.faces.rest import push
 from pubqueue.model.entities import NodeName, later, seconds
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.engine import Calendar
@@ -313,7 +313,7 @@ async def test_a_registration_is_disabled_and_enabled_by_its_account():
 
 
 async def test_nothing_more_is_pushed_for_a_removed_user(monkeypatch):  # W20
-    monkeypatch.setattr(worker, "RENEW", 0.05)
+    monkeypatch.setattr(push, "RENEW", 0.05)
     hook = Hook()
     async with pushing(hook) as rest:
         etl, bee = await rest.as_(), await rest.as_("bee")
@@ -391,7 +391,7 @@ async def test_a_name_that_resolves_to_another_address_the_second_time_is_not_fo
         async def close(self):
             pass
 
-    monkeypatch.setattr(aiohttp.connector, "DefaultResolver", Resolver)
+    monkeypatch.setattr(client, "Names", Resolver)
     async with hooked(hook, also=["127.0.0.9"]) as root:
         named = root.replace("127.0.0.1", "hooks.test")
         push = pushes_to(named, allowed, retries=1)

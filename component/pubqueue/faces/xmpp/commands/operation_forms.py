@@ -280,7 +280,7 @@ def confirming(operation: Operation) -> CommandStep:
 
     def confirm(reply: Described, _given: Given) -> Shown:
         node = reply.node
-        words = f"{node.name} has {count(node.items, 'item')}. {operation.sure.format(node.name)}"
+        words = f"{node.name} has {count(node.items, 'item')}. {operation.confirmation(node.name)}"
         label = f"Yes, {operation.label.lower().removesuffix(' of a node')}"
         yes = Field(SURE, "boolean", label, ("0",), required=True)
         return Form(operation.label.replace("a node", node.name), words, (yes,))
