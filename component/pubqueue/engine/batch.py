@@ -28,7 +28,8 @@ from pubqueue.engine.ports import StaleError, StoreError, UnfitError
 from pubqueue.engine.table import AHEAD_OF, RULES, fault_of
 from pubqueue.engine.task import no_longer_behind
 from pubqueue.engine.tentative import FinalNumbers, TentativeChanges
-from pubqueue.engine.working_set import ABSENT, OfOneRequest, WorkingSet
+from pubqueue.engine.working_set import OfOneRequest, WorkingSet
+from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
 from pubqueue.rules.expire import Expire
@@ -132,7 +133,7 @@ class Batch:
 
     def _make(self, at: int, request: Request, decision: Decision) -> None:
         if not self._changes.AT_ONCE.isdisjoint(map(type, decision.changes)):
-            self._changes.flush()  # the changes of other requests are not written within this one's boundary
+            self._rows.flush()  # the changes of other requests are not written within this one's boundary
         try:
             whole = ((request, decision.changes),)
             in_parts = type(decision) is DecidedInParts
@@ -184,7 +185,7 @@ class Batch:
         """Decide each part on the rows as the parts before it would leave them; nothing is changed yet."""
         if (no := unfit(request)) is not None:
             return Decision(no)
-        tentative = TentativeChanges(self._rows, self._changes, names_by_node(request))
+        tentative = TentativeChanges(self._rows, self._changes.now, names_by_node(request))
         decisions: list[Decision] = []
         faults = list(map(fault_of, request.parts))
         volume = Volume()
@@ -204,7 +205,7 @@ class Batch:
         except Exception:  # the boundary between requests: what fails has changed nothing
             _log_refusal(request)
             return FAILED
-        final = FinalNumbers(self._rows.tx, *self._changes.sequences)
+        final = FinalNumbers(self._rows)
         return together(request, [final.of(decision) for decision in decisions])
 
     def _gather(self, requests: Iterable[Request], faults: Iterable[Refused | None]) -> None:
@@ -288,7 +289,7 @@ def run(
             raise
         except Exception as problem:  # the boundary between the requests and the deliveries
             raise UndeliverableError from problem
-    changes.flush()
+    context.rows.flush()
     exact = everywhere or changes.unsure
     moments = [tx.next_due() if exact else changes.soonest_or_none()]
     if dispatching:
@@ -372,7 +373,6 @@ class Committer:
         self._on_stall, self._on_undeliverable = on_stall, on_undeliverable
         self.rows = WorkingSet()
         self._changes = ChangeApplier(self.rows, reaches, takers)
-        self.next_token = self._changes.next_token
         self._are_windows_old = False
         self._began = self._decided = 0.0
 
@@ -447,6 +447,10 @@ class Committer:
     def took(self) -> Took:
         """Return how long the last committed batch took."""
         return Took(self._decided - self._began, perf_counter() - self._decided)
+
+    def next_token(self) -> int:
+        """Return the token of the next lock, 0 if it is not known."""
+        return self.rows.pending.tokens.next
 
     def reaches_others(self) -> None:
         """Forget which addresses can be reached: that has changed."""

@@ -161,7 +161,7 @@ class _Dispatcher:
                 rows.subscribers(name)
         if rows.lacking:
             rows.load()
-        self._changes.resolve()
+        self._rows.resolve()
         if self._changes.takes:
             self._changes.load_takers(names)
         self._changes.waits.end(names)
@@ -220,7 +220,7 @@ class _Dispatcher:
                 else:
                     found.setdefault(item.node, []).append((item, payload))
         if any(counts[name] >= asked[name] for name in outdated):
-            self._changes.flush()  # they took the place of others that are ready
+            self._rows.flush()  # they took the place of others that are ready
             return self._ready(rooms)
         for rows in found.values():
             if len(rows) > 1:
