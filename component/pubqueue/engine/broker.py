@@ -72,10 +72,10 @@ LATER: Final = 10.0
 class Broker:
     """Takes requests from faces, has them decided in batches, and answers after each commit.
 
-    Its parts are made in the order in which a batch uses them, and each is given those that exist already. Only three functions
-    lead back, because what they tell comes at a time of its own, and nobody waits for it as a result. `submit`: parts have
-    requests of their own, from timers and replies. `_reach_others` and `_reach_changed`: faces tell the outbox when they come
-    and go. `on_moment`: the reaper, outside, may be asleep when a batch ends.
+    Its parts are made in the order in which a batch uses them, and each is given those that exist already. What comes back is
+    returned, except where no caller waits for it: parts submit requests of their own from timers and replies (`submit`, `_ask`),
+    faces report to the outbox when they come and go (`_reach_others`, `_reach_changed`), and the reaper may be asleep when
+    a batch shows that something ends earlier (`on_moment`).
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class Broker:
 
         Work that the store has not done in time is left to the next start, as after a kill: see `ENDING`.
         """
-        self._work.is_stopping = True
+        self._work.stop()
         self.new_items.stop()
         await self.forwarding.stop()
         self._cut()
@@ -388,7 +388,7 @@ class Broker:
 
     def _cut(self) -> None:
         """Start no more slices of long work."""
-        self._work.is_cutting = True
+        self._work.cut()
         self._long_work.end()
 
     async def settled(self) -> None:
@@ -414,7 +414,7 @@ class Broker:
 
 
 class Work:
-    """Whether there is work for batches, and whether it comes to its end."""
+    """Whether there is work for batches, and whether the service stops."""
 
     def __init__(self) -> None:
         self.is_awake = False
@@ -426,8 +426,16 @@ class Work:
         self.quiet.set()
 
     def begin(self) -> None:
-        """Deliver, and start slices, whether that was ended before or not."""
+        """Allow deliveries and slices, again if it was stopped before."""
         self.is_stopping = self.is_cutting = False
+
+    def stop(self) -> None:
+        """Allow no more deliveries."""
+        self.is_stopping = True
+
+    def cut(self) -> None:
+        """Allow no more slices of long work."""
+        self.is_cutting = True
 
     def wake(self) -> None:
         """Have a round run as soon as possible."""

@@ -201,8 +201,8 @@ class LongWork:
     is not reported. If work of the same kind is under way on the node, nothing is restarted.
     """
 
-    def __init__(self, news: FanOut, submit: Callable[[Request, Answer], None]) -> None:
-        self._fan_out = news
+    def __init__(self, fan_out: FanOut, submit: Callable[[Request, Answer], None]) -> None:
+        self._fan_out = fan_out
         self._submit = submit
         self._waiting: dict[int, tuple[Request, Answer]] = {}
         self._count = itertools.count()

@@ -163,7 +163,7 @@ class Sender:
             log.exception("notices.failed")
 
     def give_back(self, deliveries: Sequence[Deliver]) -> None:
-        """Return the items of deliveries that nobody gets to their queues."""
+        """Return the items of deliveries that have no receiver to their queues."""
         for one in deliveries:
             back = Bounce(one.to, one.item.seq, one.item.token, gone=False)
             self._submit(back, lambda _reply: None)

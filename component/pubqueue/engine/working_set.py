@@ -101,7 +101,8 @@ class WorkingSet:
 
     def flush(self) -> None:
         """Write the changes of the batch so far, so that the next reads show them."""
-        self.pending.flush(self.tx)
+        if self.pending:
+            self.pending.flush(self.tx)
 
     def _waits_for_writes(self) -> bool:
         """Return whether the batch's changes have to be written before the read."""
