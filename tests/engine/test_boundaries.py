@@ -11,7 +11,7 @@ from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 from harness.batches.witness import WatchedFace
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.stores.store_contents import recount
 from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
@@ -257,35 +257,30 @@ async def test_a_fault_of_dispatching_does_not_fail_requests(stage, monkeypatch)
 
     stage.face.up()
     await stage.do(joins(ANN, 9))
-    monkeypatch.setattr(broker, "LATER", 0)
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setattr(batch_module, "hand_out", broken)
-        patched.setattr(stage.broker, "look_again", lambda: None)
         assert await stage.do(publishes("a"), publishes("b")) == [
             Published(JOBS, ("a",)),
             Published(JOBS, ("b",)),
         ]
     assert [entry["event"] for entry in said] == ["dispatch.failed"]
-    stage.broker.look_again()
+    stage.broker.look_around()
     await stage.broker.settled()
     assert stage.deliveries() == ["a", "b"]
 
 
 async def test_after_a_fault_in_handing_out_it_is_tried_again(stage, monkeypatch):
-    looked = asyncio.Event()
-
     def broken(*_):
         raise ZeroDivisionError
 
     stage.face.up()
     await stage.do(joins(ANN, 9))
     monkeypatch.setattr(broker, "LATER", 0)
-    hand_out = batch_module.hand_out
-    monkeypatch.setattr(batch_module, "hand_out", broken)
-    monkeypatch.setattr(stage.broker, "look_around", looked.set)
-    await stage.do(publishes("a"))
-    monkeypatch.setattr(batch_module, "hand_out", hand_out)
-    await looked.wait()
+    with monkeypatch.context() as patched:
+        patched.setattr(batch_module, "hand_out", broken)
+        await stage.do(publishes("a"))
+    await until(stage.deliveries)
+    assert stage.deliveries() == ["a"]
 
 
 async def test_a_fault_of_a_whole_batch_is_answered_and_the_next_one_goes_on(stage, monkeypatch):

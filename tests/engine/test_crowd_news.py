@@ -379,7 +379,7 @@ class ClosingOutbox:
 
 def test_behind_an_end_that_is_put_off_in_the_middle_the_next_news_begin_with_the_first_page():
     outbox, asked = ClosingOutbox(), []
-    news = FanOut(outbox, lambda request, answer: asked.append((request, answer)))
+    news = FanOut(outbox, outbox.send, lambda request, answer: asked.append((request, answer)))
     news.keep([ToAll(Deleted(NOBODY, JOBS)), ToAll(Purged(NOBODY, JOBS))])
     _, answer = asked.pop()
     answer(SubscriberPage((ANN,), ANN))

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from pubqueue.engine import forwarding
 from pubqueue.engine.forwarding import Forwarding
 from pubqueue.engine.outbox import Outbox
+from pubqueue.engine.ports import Instance, ThisProcess
 from pubqueue.model.changes import DropRow, PutRow
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeConfig, NodeName, SubscriptionState
@@ -88,9 +89,7 @@ def submitted():
 @pytest.fixture
 def way(submitted):
     outbox = Outbox(lambda: None)
-    made = Forwarding(None, outbox, SERVICE, submitted)
-    made.serve_as(1)
-    return made
+    return Forwarding(None, outbox, ThisProcess(Instance(1)), SERVICE, submitted)
 
 
 async def test_notices_for_other_processes_are_forwarded(way, submitted):
@@ -139,7 +138,7 @@ async def test_bundles_are_bounded_and_a_store_that_fails_is_asked_again(
 
 async def test_nodes_of_which_too_much_waits_accept_no_more(submitted):
     outbox = Outbox(lambda: None)
-    way = Forwarding(None, outbox, SERVICE, submitted)
+    way = Forwarding(None, outbox, ThisProcess(Instance(0)), SERVICE, submitted)
     large = replace(NEWS_OF_A, draft=replace(DRAFT, payload=b"x" * (5 << 20)))
     for _ in range(2):
         way.own([ToEach((THERE,), large)])

@@ -4,7 +4,7 @@ import pytest
 from harness.batches.facts import EVE, who
 from harness.batches.shell import Shell
 
-from pubqueue.engine import working_set
+from pubqueue.engine import writes
 from pubqueue.engine.rows import AFFILIATIONS
 from pubqueue.model.entities import NodeName, account_of
 from pubqueue.rules.nodeconfig import Settings
@@ -25,7 +25,7 @@ def remembered(cache):
 
 
 def test_missing_nodes_and_their_requesters_are_forgotten_in_time(shell, monkeypatch):
-    monkeypatch.setattr(working_set, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(writes, "MAX_BYTES", 40_000)
     most = 0
     for number in range(60):
         name = NodeName(f"{number:0>1000}")

@@ -391,7 +391,7 @@ def test_takes_of_many_queues_are_examined_in_slices(shell):
 
 
 def test_an_answered_take_leaves_nothing_behind():
-    takers = WaitingTakers(pytest.fail)
+    takers = WaitingTakers()
     heard = []
     for _ in range(3):
         request, answer = takers.add(Take(who(ETL), JOBS), heard.append)

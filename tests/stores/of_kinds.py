@@ -55,7 +55,7 @@ class Process:
             self.rows.begin(tx)
             self._changes.begin(NOW, foreign=tx.foreign)
             found = job(self)
-            self._changes.flush()
+            self.rows.flush()
             return found
 
         found = await self._store.batch(within)

@@ -26,9 +26,9 @@ from pubqueue.engine.listings import MovedTo
 from pubqueue.engine.observe import Took
 from pubqueue.engine.ports import StaleError, StoreError, UnfitError
 from pubqueue.engine.table import AHEAD_OF, RULES, fault_of
-from pubqueue.engine.task import no_longer_behind
 from pubqueue.engine.tentative import FinalNumbers, TentativeChanges
-from pubqueue.engine.working_set import ABSENT, OfOneRequest, WorkingSet
+from pubqueue.engine.working_set import OfOneRequest, WorkingSet
+from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
 from pubqueue.rules.expire import Expire
@@ -37,10 +37,11 @@ from pubqueue.rules.together import Together, Volume, names_by_node, together, u
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-    from pubqueue.engine.context import Context
+    from pubqueue.engine.context import Context, Contexts
     from pubqueue.engine.dispatch import PendingDispatch
     from pubqueue.engine.listings import Place
     from pubqueue.engine.ports import Store, Transaction
+    from pubqueue.engine.redelivery import Undelivered
     from pubqueue.engine.windows import Takers
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, Millis, NodeName
@@ -82,6 +83,8 @@ class BatchResult(Struct, frozen=True, gc=False):
     """Deliveries to takes, by the numbers of the takes, which they answer."""
     ended: Mapping[int, Refusal] = {}
     """Takes that may no longer wait, each with the reason."""
+    next_token: int = 0
+    """The token of the next lock, 0 if it is not known."""
 
 
 class SpoiltError(Exception):
@@ -132,7 +135,7 @@ class Batch:
 
     def _make(self, at: int, request: Request, decision: Decision) -> None:
         if not self._changes.AT_ONCE.isdisjoint(map(type, decision.changes)):
-            self._changes.flush()  # the changes of other requests are not written within this one's boundary
+            self._rows.flush()  # the changes of other requests are not written within this one's boundary
         try:
             whole = ((request, decision.changes),)
             in_parts = type(decision) is DecidedInParts
@@ -184,7 +187,7 @@ class Batch:
         """Decide each part on the rows as the parts before it would leave them; nothing is changed yet."""
         if (no := unfit(request)) is not None:
             return Decision(no)
-        tentative = TentativeChanges(self._rows, self._changes, names_by_node(request))
+        tentative = TentativeChanges(self._rows, self._changes.now, names_by_node(request))
         decisions: list[Decision] = []
         faults = list(map(fault_of, request.parts))
         volume = Volume()
@@ -204,7 +207,7 @@ class Batch:
         except Exception:  # the boundary between requests: what fails has changed nothing
             _log_refusal(request)
             return FAILED
-        final = FinalNumbers(self._rows.tx, *self._changes.sequences)
+        final = FinalNumbers(self._rows)
         return together(request, [final.of(decision) for decision in decisions])
 
     def _gather(self, requests: Iterable[Request], faults: Iterable[Refused | None]) -> None:
@@ -288,7 +291,7 @@ def run(
             raise
         except Exception as problem:  # the boundary between the requests and the deliveries
             raise UndeliverableError from problem
-    changes.flush()
+    context.rows.flush()
     exact = everywhere or changes.unsure
     moments = [tx.next_due() if exact else changes.soonest_or_none()]
     if dispatching:
@@ -302,6 +305,7 @@ def run(
         looked,
         changes.takes.taken,
         changes.takes.ended,
+        context.rows.pending.tokens.next,
     )
 
 
@@ -343,40 +347,38 @@ def read(context: Context, request: Request) -> Decision:
 # The cache is cleared after a failed attempt.
 
 
+class Committed(Struct, frozen=True, gc=False):
+    """A committed batch: its result, how long it took, and whether dispatch failed, so that it has no deliveries."""
+
+    done: BatchResult
+    took: Took
+    is_undeliverable: bool
+
+
 class Committer:
     """Runs one batch after the other, on rows that it caches between them.
 
-    `note` records in each transaction up to which token deliveries have been sent. `on_stall` is called repeatedly
-    while a transaction does not end; `on_undeliverable` is called when a batch has to be committed without its
-    deliveries.
+    In each transaction `undelivered` records up to which token deliveries have been sent.
     """
 
     def __init__(
         self,
         store: Store,
+        contexts: Contexts,
         dispatch: PendingDispatch,
-        reaches: Callable[[Jid], bool],
+        undelivered: Undelivered,
         *,
-        context_of: Callable[[WorkingSet], Context],
-        note: Callable[[Transaction, Millis], None],
-        on_stall: Callable[[], None],
-        on_undeliverable: Callable[[], None],
+        reaches: Callable[[Jid], bool],
         takers: Takers,
     ) -> None:
-        self.store, self._dispatch, self._context_of, self._note = (
-            store,
-            dispatch,
-            context_of,
-            note,
-        )
-        self._on_stall, self._on_undeliverable = on_stall, on_undeliverable
+        self.store, self._contexts = store, contexts
+        self._dispatch, self._undelivered = dispatch, undelivered
         self.rows = WorkingSet()
         self._changes = ChangeApplier(self.rows, reaches, takers)
-        self.next_token = self._changes.next_token
         self._are_windows_old = False
         self._began = self._decided = 0.0
 
-    async def commit(self, requests: Sequence[Request], *, everywhere: bool) -> BatchResult:
+    async def commit(self, requests: Sequence[Request], *, everywhere: bool) -> Committed:
         """Commit one batch; if another process has changed its rows, retry once from fresh ones.
 
         A request whose changes cannot be made is refused in a further attempt. `everywhere`: look for items to deliver
@@ -389,20 +391,19 @@ class Committer:
 
         """
         spoilt: set[int] = set()
-        stale, dispatching = False, self._dispatch.is_on
+        stale, undeliverable, dispatching = False, False, self._dispatch.is_on
         while True:
             try:
-                with no_longer_behind(self._on_stall):
-                    job = partial(self.work_in, requests, everywhere, dispatching, spoilt)
-                    return await self.store.batch(job)
+                job = partial(self.work_in, requests, everywhere, dispatching, spoilt)
+                done = await self.store.batch(job)
+                return Committed(done, self._took(), undeliverable)
             except SpoiltError as problem:
                 self.forget()
                 spoilt.add(problem.at)
             except UndeliverableError:
                 self.forget()
-                dispatching = False
+                undeliverable, dispatching = True, False
                 log.exception("dispatch.failed")
-                self._on_undeliverable()
             except StaleError:
                 self.forget()
                 if stale:
@@ -423,9 +424,9 @@ class Committer:
     ) -> BatchResult:
         """Do the batch in a transaction, up to its commit."""
         self._began = perf_counter()
-        context = self._context_of(self.rows)
+        context = self._contexts.of(self.rows)
         self.rows.begin(tx)
-        self._note(tx, context.now)
+        self._undelivered.note(tx, context.now)
         if self._are_windows_old:
             self._are_windows_old = False
             self.rows.cache.windows.clear()
@@ -444,8 +445,7 @@ class Committer:
         self._decided = perf_counter()
         return done
 
-    def took(self) -> Took:
-        """Return how long the last committed batch took."""
+    def _took(self) -> Took:
         return Took(self._decided - self._began, perf_counter() - self._decided)
 
     def reaches_others(self) -> None:

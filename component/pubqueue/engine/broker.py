@@ -18,20 +18,20 @@ from msgspec.structs import replace
 from pubqueue.engine.admission import Admission
 from pubqueue.engine.batch import Committer, may_be_of_one, refusal_of
 from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
-from pubqueue.engine.context import SERVICE, Context, Payloads, Terms
+from pubqueue.engine.context import SERVICE, Context, Contexts, Payloads, Terms
 from pubqueue.engine.dispatch import PendingDispatch, WaitingTakers
 from pubqueue.engine.fan_out import FanOut, NewItems, NodeChanges
 from pubqueue.engine.forwarding import Forwarding
 from pubqueue.engine.observe import Clients, Observer, Observers, Rates, RatesObserver, Waiting
 from pubqueue.engine.operator_log import OperatorLog
 from pubqueue.engine.outbox import Outbox
-from pubqueue.engine.ports import FencedError, Instance
+from pubqueue.engine.ports import FencedError, Instance, ThisProcess
 from pubqueue.engine.presence_retry import Acquaintances, Newcomers, PresenceRetry, Word
 from pubqueue.engine.reader import LongWork, Reader, at_the_end, so_far
 from pubqueue.engine.redelivery import Undelivered
 from pubqueue.engine.sending import AfterCommit, Sender
 from pubqueue.engine.table import READS
-from pubqueue.engine.task import Task, Upkeep, answer_with
+from pubqueue.engine.task import Task, Upkeep, answer_with, no_longer_behind
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Millis
@@ -71,7 +71,13 @@ LATER: Final = 10.0
 
 
 class Broker:
-    """Takes requests from faces, has them decided in batches, and answers after each commit."""
+    """Takes requests from faces, has them decided in batches, and answers after each commit.
+
+    Its parts are made in the order in which a batch uses them, and each is given those that exist already. What comes back is
+    returned, except where no caller waits for it: parts submit requests of their own from timers and replies (`submit`, `_ask`),
+    faces report to the outbox when they come and go (`_reach_others`, `_reach_changed`), and the reaper may be asleep when
+    a batch shows that something ends earlier (`on_moment`).
+    """
 
     def __init__(
         self,
@@ -86,76 +92,93 @@ class Broker:
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         observers: Iterable[Observer] = (),
     ) -> None:
-        self._clock = clock
-        self._rates = Rates()
-        self.upkeep = Upkeep()
+        self._clock, self._service = clock, service
+        self._process = ThisProcess(instance)
+
+        # who is here, and what waits for a batch
         self.outbox = Outbox(self._reach_others, self._reach_changed)
         self.admission = Admission()
         """Judges who may come in with a request; faces ask it before they read one."""
-        self.instance = instance
-        """The number of this process among those on the store."""
         self.clients = Clients()
         """The clients that are connected to this process."""
         self.newcomers = Newcomers()
-        self._takers = WaitingTakers(lambda bounce: self.submit(bounce, lambda _reply: None))
-        self._judging = self._first_context(terms, payloads, service, about)
-        self.undelivered = Undelivered(store, instance, self.submit, clock)
+        self.acquaintances = Acquaintances()
+        self._takers = WaitingTakers()
+        self._work = Work()
+        self._waiting = WaitingRequests()
+        self.presence_retry = PresenceRetry(self.acquaintances, self._work.wake)
+
+        # a batch: load, decide, change, dispatch, write
+        self.upkeep = Upkeep()
+        self._rates = Rates()
+        self._contexts = Contexts(self._common_context(terms, payloads, about), clock)
         self._dispatch = PendingDispatch()
+        self.undelivered = Undelivered(store, self._process, self.submit, clock)
         self.committer = Committer(
             store,
+            self._contexts,
             self._dispatch,
-            self.outbox.reaches,
-            context_of=self._context_of,
-            note=self.undelivered.note,
-            on_stall=lambda: self._batches.refuse_stalled(),  # noqa: PLW0108  # made below
-            on_undeliverable=self._look_later,
+            self.undelivered,
+            reaches=self.outbox.reaches,
             takers=self._takers,
         )
-        self.forwarding = Forwarding(store, self.outbox, service.jid, self.submit)
+
+        # after its commit: answers, notices, deliveries
+        self.forwarding = Forwarding(store, self.outbox, self._process, service.jid, self.submit)
         """Notices for connections of other instances, and from them."""
-        self.forwarding.serve_as(instance.number)
-        self.outbox.own, self.outbox.ending = self.forwarding.own, self.forwarding.ending
-        self._fan_out = FanOut(self.outbox, self._ask)
+        self._fan_out = FanOut(self.outbox, self.forwarding.send, self._ask)
         self._long_work = LongWork(self._fan_out, self.submit)
+        sender = Sender(
+            self.outbox,
+            self.forwarding,
+            self._fan_out,
+            self._long_work,
+            self.undelivered,
+            service=service.jid,
+            submit=self.submit,
+        )
+
+        # what is learnt from it, and by whom
         self.new_items = NewItems(service, self.submit)
         """Calls the followers of plain nodes."""
         self.node_changes = NodeChanges()
         """Calls functions that depend on the settings of nodes."""
-        log_and_rates = OperatorLog(), RatesObserver(self._rates, clock)
-        own = *log_and_rates, self.new_items, self.node_changes
+        own = OperatorLog(), RatesObserver(self._rates, clock), self.new_items, self.node_changes
         watching: Observers[Observer] = Observers((*own, *observers))
-        self.reader = Reader(store, self._context_of, watching)
-        self.acquaintances = Acquaintances()
         self._after_commit = AfterCommit(
-            Sender(
-                *(self.outbox, self._fan_out, self._long_work),
-                service=service.jid,
-                submit=self.submit,
-                on_unsent=self.undelivered.fail,
-            ),
-            *(self._dispatch, self._takers, watching, self.undelivered),
-            *(self.acquaintances, self.newcomers),
-            took=self.committer.took,
-            next_token=self.committer.next_token,
-            on_moment=on_moment,
+            sender,
+            self._dispatch,
+            self._takers,
+            watching,
+            self.undelivered,
+            self.acquaintances,
+            self.newcomers,
+            on_moment,
         )
-        self.presence_retry = PresenceRetry(self.acquaintances, self._wake)
+
+        # what runs: one batch after the other, and reads beside them
         self._batches = Batches(
-            *(self.committer, self._dispatch, self.presence_retry, self._after_commit, clock)
+            self._work,
+            self._waiting,
+            self.presence_retry,
+            dispatch=self._dispatch,
+            committer=self.committer,
+            after_commit=self._after_commit,
+            clock=clock,
         )
-        self._waiting = self._batches.waiting
+        self._task = Task("broker", self._batches.run)
+        self.reader = Reader(store, self._contexts, watching)
         self._end_by: float | None = None
         self.has_given_up = False
         """Whether the store did not finish in time when the service stopped."""
-        self._task = Task("broker", self._batches.run)
 
-    def _first_context(
-        self, terms: Terms, payloads: Payloads, service: Principal, about: Callable[[], About]
+    def _common_context(
+        self, terms: Terms, payloads: Payloads, about: Callable[[], About]
     ) -> Context:
         """Return a context with the state of this process; each batch has one with its rows and its time."""
         return Context(
             *(WorkingSet(), Millis(0), terms, payloads),
-            service=service,
+            service=self._service,
             about=about,
             is_behind=self.outbox.is_behind,
             rate=lambda node: self._rates.per_minute(node, self._clock()),
@@ -169,24 +192,25 @@ class Broker:
             largest_of=self.outbox.largest_of,
         )
 
-    def _context_of(self, rows: WorkingSet) -> Context:
-        return replace(self._judging, rows=rows, now=self._clock())
-
     def adopt(self, terms: Terms) -> None:
         """Use these settings from the next batch on."""
-        self._judging = replace(self._judging, terms=terms)
+        self._contexts.adopt(terms)
+
+    @property
+    def instance(self) -> Instance:
+        """The number of this process among those on the store."""
+        return self._process.instance
 
     def serve_as(self, instance: Instance) -> None:
         """Set the number of this process among those on the store; called before `start`."""
-        self.instance = instance
-        self.undelivered.serve_as(instance)
-        self.forwarding.serve_as(instance.number)
+        self._process.serve_as(instance)
+        self.undelivered.begin()
 
     def start(self) -> None:
         """Start working. Starting twice does no harm."""
         if not self._task.is_started:
-            self._batches.is_stopping = self._batches.is_cutting = self.has_given_up = False
-            self._end_by = None
+            self._work.begin()
+            self._end_by, self.has_given_up = None, False
             self._task.start()
 
     @property
@@ -197,19 +221,19 @@ class Broker:
     @property
     def service(self) -> Jid:
         """The address of the service, whose accounts have the addresses of connections."""
-        return self._judging.service.jid
+        return self._service.jid
 
     @property
     def rounds(self) -> int | None:
         """How many rounds of work are done; None while nothing waits. If the number does not change for long, the work hangs."""
-        return None if self._batches.quiet.is_set() else self._batches.rounds
+        return None if self._work.quiet.is_set() else self._batches.rounds
 
     async def stop(self) -> None:
         """Deliver nothing more, answer the waiting requests, then stop. Stopping twice does no harm.
 
         Work that the store has not done in time is left to the next start, as after a kill: see `ENDING`.
         """
-        self._batches.is_stopping = True
+        self._work.stop()
         self.new_items.stop()
         await self.forwarding.stop()
         self._cut()
@@ -219,7 +243,7 @@ class Broker:
         await self._in_time(self.reader.settled())
         await self.reader.stop()
         if self._task.is_started and not self.task.done():
-            await self._in_time(self._batches.quiet.wait())
+            await self._in_time(self._work.quiet.wait())
         await self._task.stop()
 
     async def _in_time(self, end: Awaitable[object]) -> None:
@@ -256,8 +280,8 @@ class Broker:
         if type(request) in NOTED:
             request, answer = self._noted(request, answer)
         self._waiting.add(request, answer)
-        if not self._batches.is_awake:
-            self._batches.wake()
+        if not self._work.is_awake:
+            self._work.wake()
 
     def _noted(
         self, request: Request, answer: Callable[[Reply], None]
@@ -287,9 +311,6 @@ class Broker:
         request = replace(request, number=self._takers.number())
         self.submit(request, answer)
         return partial(self._takers.withdraw, request.number)
-
-    def _wake(self) -> None:
-        self._batches.wake()
 
     async def handle(self, request: Request) -> Reply:
         """Decide a request of the service itself in a later batch, and return the reply after its commit.
@@ -335,7 +356,7 @@ class Broker:
     def _reach_others(self) -> None:
         """Deliver to the addresses that can be reached, in all nodes; stop delivering if there are none."""
         self.committer.reaches_others()
-        if self.outbox.is_open and not self._batches.is_stopping:
+        if self.outbox.is_open and not self._work.is_stopping:
             self._dispatch.is_on = True
             self.undelivered.flows = True
             self.undelivered.go_on()
@@ -356,7 +377,7 @@ class Broker:
         """Look at every node: another process may have left items to deliver, or locks to end."""
         self._dispatch.look_around()
         self.new_items.look()
-        self._wake()
+        self._work.wake()
 
     def others_wrote(self) -> None:
         """Look at everything that another process may have written."""
@@ -390,23 +411,15 @@ class Broker:
 
     def _cut(self) -> None:
         """Start no more slices of long work."""
-        self._batches.is_cutting = True
+        self._work.cut()
         self._long_work.end()
 
     async def settled(self) -> None:
         """Wait until no request waits or is under way. Slices of long work that wait for notices to be sent do not count."""
-        quiet = self._batches.quiet
+        quiet = self._work.quiet
         while not (quiet.is_set() and self.reader.is_quiet):  # each may give the other work
             await quiet.wait()
             await self.reader.settled()
-
-    def _look_later(self) -> None:
-        asyncio.get_running_loop().call_later(LATER, self.look_again)
-
-    def look_again(self) -> None:
-        """Look for items to deliver in all nodes, unless dispatch has stopped."""
-        if self._dispatch.is_on:
-            self.look_around()
 
     @property
     def waiting(self) -> Waiting:
@@ -416,11 +429,47 @@ class Broker:
 
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
         """Read a page of an audience. Notices that are not sent when the service stops are dropped, or sent at the next start."""
-        if not (self._batches.is_stopping or self._batches.is_cutting):
+        if not (self._work.is_stopping or self._work.is_cutting):
             self.submit(request, answer)
 
 
 # Commits waiting requests in batches, one batch after the other, as long as there is work.
+
+
+class Work:
+    """Whether there is work for batches, and whether the service stops."""
+
+    def __init__(self) -> None:
+        self.is_awake = False
+        """Whether a round runs or is about to; a request that is added then needs no `wake`."""
+        self.is_stopping = self.is_cutting = False
+        """Whether nothing more is delivered, and whether long work starts no more slices."""
+        self.is_wanted = asyncio.Event()
+        self.quiet = asyncio.Event()
+        self.quiet.set()
+
+    def begin(self) -> None:
+        """Allow deliveries and slices, again if it was stopped before."""
+        self.is_stopping = self.is_cutting = False
+
+    def stop(self) -> None:
+        """Allow no more deliveries."""
+        self.is_stopping = True
+
+    def cut(self) -> None:
+        """Allow no more slices of long work."""
+        self.is_cutting = True
+
+    def wake(self) -> None:
+        """Have a round run as soon as possible."""
+        self.is_awake = True
+        self.quiet.clear()
+        self.is_wanted.set()
+
+    def rest(self) -> None:
+        """Note that nothing more is to be done."""
+        self.is_awake = False
+        self.quiet.set()
 
 
 class Batches:
@@ -428,51 +477,40 @@ class Batches:
 
     def __init__(
         self,
-        committer: Committer,
-        dispatch: PendingDispatch,
+        work: Work,
+        waiting: WaitingRequests,
         presence_retry: PresenceRetry,
+        *,
+        dispatch: PendingDispatch,
+        committer: Committer,
         after_commit: AfterCommit,
         clock: Callable[[], Millis],
     ) -> None:
-        self._committer, self._dispatch, self._clock = committer, dispatch, clock
-        self._presence_retry, self._after_commit = presence_retry, after_commit
-        self.waiting = WaitingRequests()
-        self.is_stopping = self.is_cutting = False
-        """Whether nothing more is delivered, and whether long work starts no more slices."""
+        self._work, self._waiting, self._presence_retry = work, waiting, presence_retry
+        self._dispatch, self._committer, self._after_commit = dispatch, committer, after_commit
+        self._clock = clock
         self.rounds = 0
-        self.is_awake = False
-        """Whether a round runs or is about to; a request that is added then needs no `wake`."""
-        self._work = asyncio.Event()
-        self.quiet = asyncio.Event()
-        self.quiet.set()
-
-    def wake(self) -> None:
-        """Run a round as soon as possible."""
-        self.is_awake = True
-        self.quiet.clear()
-        self._work.set()
 
     async def run(self) -> None:
         """Run until cancelled."""
+        work = self._work
         try:
             while True:
-                await self._work.wait()
-                self._work.clear()
-                while self.waiting or self._dispatch or self._presence_retry.is_due:
+                await work.is_wanted.wait()
+                work.is_wanted.clear()
+                while self._waiting or self._dispatch or self._presence_retry.is_due:
                     await self._one_round()
                     self.rounds += 1
-                self.is_awake = False
-                self.quiet.set()
+                work.rest()
         finally:
-            self.is_awake = False
-            self.quiet.set()  # after the end no caller waits for an answer that does not come
+            work.rest()  # after the end no caller waits for an answer that does not come
 
     async def _one_round(self) -> None:
         try:
             await self._one_batch()
         except Exception:  # the outermost boundary: an unforeseen fault does not end the service
-            log.exception("broker.failed", refused=len(self.waiting))
-            self._refuse(self.waiting.take_all(), Refusal.INTERNAL_FAULT)
+            log.exception("broker.failed", refused=len(self._waiting))
+            self._refuse(self._waiting.take_all(), Refusal.INTERNAL_FAULT)
             await asyncio.sleep(RETRY)
 
     async def _one_batch(self) -> None:
@@ -480,7 +518,7 @@ class Batches:
         if self._presence_retry.is_due:  # alone: a fault in it affects no other request
             taken, look = self._presence_retry.some(MAX_BATCH_ITEMS), False
         else:
-            taken, look = self.waiting.take_batch(), self._dispatch.take_look()
+            taken, look = self._waiting.take_batch(), self._dispatch.take_look()
         slices = [taken]
         while slices:
             taken = slices.pop(0)
@@ -488,7 +526,8 @@ class Batches:
                 taken = self._presence_retry.before(taken)
             requests = [request for request, _ in taken]
             try:
-                done = await self._committer.commit(requests, everywhere=look)
+                with no_longer_behind(self._refuse_stalled):
+                    committed = await self._committer.commit(requests, everywhere=look)
             except Exception as problem:  # the boundary between this batch and the next one
                 if len(requests) > 1 and may_be_of_one(problem):
                     half = len(requests) // 2
@@ -496,21 +535,24 @@ class Batches:
                 else:
                     await self._lose(taken, refusal_of(problem, requests), problem, look=look)
             else:
-                many, look = len(done.decisions), False
+                decisions, look = committed.done.decisions, False
+                many = len(decisions)
                 self._committer.shrink()
-                self._after_commit.finish(taken[:many], done, last=self.is_cutting)
+                self._after_commit.finish(taken[:many], committed, last=self._work.is_cutting)
+                if committed.is_undeliverable:
+                    asyncio.get_running_loop().call_later(LATER, self._look_again)
                 if many < len(taken):
-                    self.waiting.learn(requests, done.decisions)
+                    self._waiting.learn(requests, decisions)
                     if slices:  # halves keep their order
                         slices.insert(0, taken[many:])
                     else:
-                        self.waiting.put_back(taken[many:])
+                        self._waiting.put_back(taken[many:])
 
     async def _lose(
         self, taken: Sequence[Taken], whose: Refusal, problem: Exception, *, look: bool
     ) -> None:
         """Answer the requests of a batch that failed: a store's error may pass, a fault of ours stays."""
-        if self.is_cutting and isinstance(problem, FencedError):
+        if self._work.is_cutting and isinstance(problem, FencedError):
             log.info("batch.late", requests=len(taken))  # it has left in order, and asks itself
         elif whose is Refusal.STORE_FAILED:
             log.error("batch.lost", requests=len(taken), why=str(problem))
@@ -522,22 +564,28 @@ class Batches:
         if not taken:
             await asyncio.sleep(1)  # only the wake-up is left to try again: not in a hot loop
 
-    def refuse_stalled(self) -> None:
+    def _look_again(self) -> None:
+        """Look for items to deliver in all nodes, unless dispatch has stopped."""
+        if self._dispatch.is_on:
+            self._dispatch.look_around()
+            self._work.wake()
+
+    def _refuse_stalled(self) -> None:
         """Refuse the requests that wait for a batch that does not end."""
-        taken = self.waiting.take_all()
+        taken = self._waiting.take_all()
         if taken:
             log.error("batch.stalled", refused=len(taken))
         self._refuse(taken)
 
     def refuse_late(self) -> None:
         """Refuse the waiting requests because the service stops, except those that their senders do not repeat."""
-        left = self.waiting.take_all()
+        left = self._waiting.take_all()
         for request, answer in left:
             if isinstance(request, Word):
-                self.waiting.add(request, answer)
+                self._waiting.add(request, answer)
             else:
                 answer_with(answer, at_the_end(request))
-        log.warning("drain.refused", requests=len(left) - len(self.waiting))
+        log.warning("drain.refused", requests=len(left) - len(self._waiting))
 
     def _refuse(self, taken: Sequence[Taken], refusal: Refusal = Refusal.STORE_FAILED) -> None:
         for request, answer in taken:
@@ -550,5 +598,5 @@ class Batches:
         if type(word) is Leave and word.at is None:
             word = replace(word, at=self._clock())
         self._presence_retry.keep(word)
-        if not self.is_stopping:
+        if not self._work.is_stopping:
             self._presence_retry.retry_later()

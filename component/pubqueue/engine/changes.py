@@ -1,4 +1,4 @@
-"""Makes the changes of a batch in the working set, and collects what the store has to write."""
+"""Makes the changes of a batch in the working set."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ from pubqueue.engine.windows import (
     OpenWindows,
     RateWaits,
 )
-from pubqueue.engine.working_set import ABSENT
-from pubqueue.engine.writes import Counters, Numbers, PendingWrites
+from pubqueue.engine.writes import ABSENT
 from pubqueue.model import changes
 from pubqueue.model import transactions as t
 from pubqueue.model.after import (
@@ -58,7 +57,6 @@ from pubqueue.model.after import (
 )
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Affiliation, Millis, State, account_of
-from pubqueue.model.records import Holding
 from pubqueue.model.schedules import Schedule
 from pubqueue.rules.dispatch import in_line
 from pubqueue.rules.event_log import EVENTS
@@ -66,11 +64,12 @@ from pubqueue.rules.event_log import EVENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.engine.rows import Bulk, BulkChange, K, Row, RowKind
+    from pubqueue.engine.rows import BulkChange, K, Row, RowKind
     from pubqueue.engine.windows import Takers
     from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.engine.writes import PendingWrites
     from pubqueue.model.changes import Change, ItemChange, SubscriptionChange
-    from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.model.entities import Item, Jid, Node, NodeName
     from pubqueue.rules.dispatch import TakeWindow
 
     Group = tuple[NodeName, str]
@@ -89,13 +88,9 @@ if TYPE_CHECKING:
     )
 
 
-# Makes changes in the working set, and collects what the store has to write: before -> after, by kind of row.
-#
 # `model.after` defines the row after a change. Everything else follows from before and after: counters, receipts, the
-# groups a row is in, the queues to look at, the next time at which something ends. The store itself makes changes of
-# many rows (a purge, a commit), after all earlier changes are written.
-#
-# Changes are written before a read that has to show them, and at the end of the batch.
+# groups a row is in, the queues to look at, the next time at which something ends. What the store has to write is collected
+# in `PendingWrites`, which the working set writes before a read that has to show it, and at the end of the batch.
 
 NEVER: Final = Millis(1 << 62)
 
@@ -116,16 +111,22 @@ _UNKNOWN = (
 
 
 class ChangeApplier:
-    """Makes the changes of a batch. `touched` are the nodes to deliver items of."""
+    """Makes the changes of a batch. `touched` are the nodes to deliver items of.
+
+    They are collected in `pending`: the changes of the working set, unless others are given.
+    """
 
     def __init__(
-        self, rows: WorkingSet, reaches: Callable[[Jid], bool], takers: Takers = frozenset()
+        self,
+        rows: WorkingSet,
+        reaches: Callable[[Jid], bool],
+        takers: Takers = frozenset(),
+        pending: PendingWrites | None = None,
     ) -> None:
         self._rows = rows
         self._reaches = reaches
-        self._cache = rows.cache
-        self._tokens = Numbers("token")
-        self._numbers = Numbers("item")
+        self._pending = rows.pending if pending is None else pending
+        self._cache = self._pending.cache
         self.now = Millis(0)
         self.touched: dict[NodeName, None] = {}
         self.soonest = NEVER
@@ -133,23 +134,16 @@ class ChangeApplier:
         self.unsure = True
         """Whether something may end sooner than this process knows."""
         self._forgot = False
-        self._pending = PendingWrites()
-        self._counters = Counters()
         self.groups: dict[Group, None] = {}
         """Groups whose turn may have come."""
         self.waits = RateWaits()
         self.held_back = HeldBack()
         self.takes = OpenWindows(takers)
-        self._serve(rows)
-
-    def _serve(self, rows: WorkingSet) -> None:
-        """Have the rows written before a read that has to show these changes."""
-        rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
-        rows.next_token = self.next_token
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch."""
         self.now = now
+        self._pending.begin(now, foreign=foreign)
         self.touched = {}
         self.groups = {}
         self.waits.begin()
@@ -157,9 +151,6 @@ class ChangeApplier:
         self.soonest = NEVER
         self.unsure = foreign or self._forgot
         self._forgot = False
-        if foreign:
-            self._tokens.forget()
-            self._numbers.forget()
 
     def forget(self) -> None:
         """Forget everything: the transaction was rolled back, and with it the reserved numbers."""
@@ -168,10 +159,7 @@ class ChangeApplier:
         self.waits.undo()
         self.held_back.undo()
         self.takes.undo()
-        self._pending = PendingWrites()
-        self._counters = Counters()
-        self._tokens.forget()
-        self._numbers.forget()
+        self._pending.forget()
 
     def make(self, asked: object, changes: Iterable[Change]) -> None:
         """Make the changes that the request `asked` makes (None: a dispatch), in order.
@@ -192,14 +180,9 @@ class ChangeApplier:
         numbered = self._cache.numbered
         return ((before, numbered.get(seq)) for seq, before in self._pending.items.items())
 
-    @property
-    def sequences(self) -> tuple[Numbers, Numbers]:
-        """The sequences of lock tokens and of item numbers."""
-        return self._tokens, self._numbers
-
     def next_number(self) -> int:
         """Return a number that no item and no turn has, higher than all that were given before."""
-        return self._numbers.take(self._rows.tx)
+        return self._pending.numbers.take(self._rows.tx)
 
     def soonest_or_none(self) -> Millis | None:
         """Return the next time at which something that this batch has changed ends; None if nothing does."""
@@ -207,93 +190,9 @@ class ChangeApplier:
 
     def tokens(self, count: int) -> int:
         """Return the first of `count` consecutive lock tokens; a lock takes each that is used."""
-        return self._tokens.first(self._rows.tx, count)
+        return self._pending.tokens.first(self._rows.tx, count)
 
-    def next_token(self) -> int:
-        """Return the token of the next lock, 0 if it is not known."""
-        return self._tokens.next
-
-    # --- rows that others depend on ---
-
-    def _count(self, node: NodeName, by: int, size: int) -> None:
-        """Count items of a node, and their bytes: at once if the node has a bound, otherwise together with the rest of the batch."""
-        # without calls for the row and for `is_bounded`, because each item comes here twice
-        nodes = self._cache.nodes
-        row = nodes[node] if node in nodes else None  # noqa: SIM401
-        if row is None:
-            self._counters.unpaid(node, by, size)
-        else:
-            self._hold(row.creator, 0, by, size)
-        if row is not None and (row.config.max_items or row.config.max_bytes):
-            now = replace(row, items=row.items + by, bytes=row.bytes + size)
-            self._put_node(node, now)
-        else:
-            self._counters.item(node, by, size)
-
-    def _count_done(self, node: NodeName, by: int, size: int) -> None:
-        """Count what is done in a node: its account pays for the bytes."""
-        row = self._cache.nodes.get(node)
-        if row is None:
-            self._counters.unpaid(node, 0, size)
-        else:
-            self._hold(row.creator, 0, 0, size)
-        self._counters.done(node, by, size)
-
-    def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
-        """Update the account's total, if it is loaded: the store sums it up from the nodes."""
-        holdings = self._cache.of[HOLDINGS]
-        if account in holdings:
-            holdings[account] = (holdings[account] or Holding(account)).more(nodes, items, size)
-
-    def resolve(self) -> None:
-        """Add the counts to their rows, loading those that are not known."""
-        counters, cache = self._counters, self._cache
-        if not counters:
-            return
-        if (needs := counters.needs(cache)) is not None:
-            cache.fill(needs, self._rows.tx.load(needs))
-        for node, counted in counters.take_nodes(cache):
-            self._put_node(node.name, counted)
-        for payer, items, size in counters.take_unpaid(cache):
-            self._hold(payer, 0, items, size)
-        for before, now in counters.take_subscriptions(cache):
-            self._put_subscription(before, now)
-
-    def _put_node(self, name: NodeName, now: Node | None) -> None:
-        self._pending.nodes.setdefault(name, self._cache.nodes.get(name))
-        self._cache.nodes[name] = now
-
-    def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
-        row = now or before
-        assert row is not None
-        cache, node, jid = self._cache, row.node, row.jid
-        account = account_of(jid)
-        self._pending.subscriptions.setdefault((node, jid), before)
-        cache.rights.clear()
-        if now is not None and now.unanswered:
-            cache.silent[node, jid] = None
-        else:
-            cache.silent.pop((node, jid), None)
-        everybody = cache.in_node.get(node)
-        mine = cache.of_account.get((node, account))
-        if everybody is not None and mine is None:
-            mine = cache.of_account[node, account] = {}
-        for group in (everybody, mine):
-            if group is not None:
-                _set(group, jid, now)
-        if (everywhere := cache.everywhere.get(account)) is not None:
-            _set(everywhere, (node, jid), now)
-        if (of_jid := cache.of_jid.get(jid)) is not None:
-            _set(of_jid, node, now)
-        if (windows := cache.windows.get(node)) is not None:
-            windows.move(before, now)
-        if (
-            before is None
-            or now is None
-            or before.listens != now.listens
-            or before.several != now.several
-        ):
-            cache.audiences.pop(node, None)
+    # --- who may get items ---
 
     def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:
         """Return the free windows of the node's subscribers, None if the subscribers have to be loaded first."""
@@ -373,29 +272,11 @@ class ChangeApplier:
             if self._logs(entry.node):
                 self._pending.events.append(entry)
 
-    # --- writing ---
-
-    def is_unwritten(self) -> bool:
-        """Return whether the batch has changes that are not written yet."""
-        return bool(self._counters) or not self._pending.is_empty()
-
-    def flush(self) -> None:
-        """Write the changes, so that the next reads show them."""
-        self.resolve()
-        if not self._pending.is_empty():
-            self._write()
-
-    def _write(self, *bulk: Bulk) -> None:
-        writes = self._pending.writes(self._cache, self.now)
-        writes.bulk.extend(bulk)
-        self._pending = PendingWrites()
-        self._rows.tx.write(writes)
-
     # Items: their rows, the groups they are in, and what depends on them.
 
     def _add(self, asked: object, change: changes.AddItem) -> None:
         if not change.seq:
-            change = replace(change, seq=self._numbers.take(self._rows.tx))
+            change = replace(change, seq=self._pending.numbers.take(self._rows.tx))
         self._cache.payloads[change.seq] = change.draft.payload
         if change.instead:
             chain = self._pending.overwritten
@@ -410,12 +291,12 @@ class ChangeApplier:
         self._item(asked, change)
 
     def _lock(self, asked: object, change: changes.Lock) -> None:
-        self._tokens.used(change.token)
+        self._pending.tokens.used(change.token)
         self._item(asked, change)
 
     def _give_up(self, asked: object, change: changes.GiveUp) -> None:
         if not change.number:
-            change = replace(change, number=self._tokens.take(self._rows.tx))
+            change = replace(change, number=self._pending.tokens.take(self._rows.tx))
         self._item(asked, change)
         for copy in change.copies:
             self._add(asked, copy)
@@ -461,7 +342,7 @@ class ChangeApplier:
         if now is not None:
             self._put_in(before, now, new=moves)
         if before is not None and now is not None and before.size != now.size and not moves:
-            self._count(now.node, 0, now.size - before.size)
+            self._pending.count(now.node, 0, now.size - before.size)
         if before is not None and now is not None and before.acquired:
             self._note_receipts(before, now)
 
@@ -469,7 +350,7 @@ class ChangeApplier:
         """Count an item that is done, or is no longer."""
         for item, by in ((before, -1), (now, 1)):
             if item is not None and item.state is State.DONE:
-                self._count_done(item.node, by, by * item.size)
+                self._pending.count_done(item.node, by, by * item.size)
                 self._cache.passing[item.node, item.id, item.seq] = None
 
     def _call_group(self, before: Item | None, now: Item | None) -> None:
@@ -487,14 +368,14 @@ class ChangeApplier:
         if gone:
             cache.items[node, before.id] = None
             cache.passing[node, before.id, seq] = None
-            self._count(node, -1, -before.size)
+            self._pending.count(node, -1, -before.size)
         held = before.holder
         if held is not None:
             if held in cache.held:
                 cache.held[held].pop(seq, None)
             if now is None or now.holder != held:
                 self.touched[node] = None
-                self._counters.lock(node, held, -1, reached=now is None)
+                self._pending.counters.lock(node, held, -1, reached=now is None)
                 if cache.held_of:
                     self._count_held(node, held, -1)
 
@@ -504,7 +385,7 @@ class ChangeApplier:
         cache.items[node, now.id] = now
         cache.passing[node, now.id, seq] = None
         if new:
-            self._count(node, 1, now.size)
+            self._pending.count(node, 1, now.size)
         if is_ready(now):
             cache.ready[node][seq] = now
             self.touched[node] = None
@@ -513,7 +394,7 @@ class ChangeApplier:
             if holds in cache.held:
                 cache.held[holds][seq] = now
             if before is None or before.holder != holds:
-                self._counters.lock(node, holds, 1, token=now.token)
+                self._pending.counters.lock(node, holds, 1, token=now.token)
                 if cache.held_of:
                     self._count_held(node, holds, 1)
         self._note_moment(now)
@@ -579,8 +460,8 @@ class ChangeApplier:
         self._note_event(asked, change)
         now = node_after(change, before)
         if isinstance(change, changes.DeleteNode):
-            self.flush()
-        self._put_node(name, now)
+            self._rows.flush()
+        self._pending.put_node(name, now)
         self._pay(before, now)
         self.touched[name] = None
         if isinstance(change, changes.DeleteNode):
@@ -588,14 +469,14 @@ class ChangeApplier:
                 self._pending.announce.append(name)
             if change.uri:
                 self._pending.moved[name] = change.uri
-            self._write()
+            self._pending.write(self._rows.tx)
             self._cache.forget()
             self.unsure = True  # its contents have to be swept
 
     def _pay(self, before: Node | None, now: Node | None) -> None:
         """Note the account of a new node; if a node changes its account, the store has to sum up again."""
         if before is None and now is not None:
-            self._hold(now.creator, 1, 0, 0)
+            self._pending.hold(now.creator, 1, 0, 0)
         elif before is not None and now is not None and before.creator != now.creator:
             self._cache.of[HOLDINGS].pop(before.creator, None)
             self._cache.of[HOLDINGS].pop(now.creator, None)
@@ -629,7 +510,7 @@ class ChangeApplier:
         if (before is None) != (added is not None):
             raise StaleError("subscription", (node, jid))
         now = subscription_after(change, before)
-        self._put_subscription(before, now)
+        self._pending.put_subscription(before, now)
         if isinstance(change, changes.NoteUnanswered) and change.until is not None:
             self._hold_back(node, jid, change.until)
         elif now is None or not now.unanswered:
@@ -640,10 +521,10 @@ class ChangeApplier:
             self.touched[node] = None
         if (before is None) != (now is None):
             # the counts so far do not apply to a later subscription of this JID, which counts its own locks
-            self._counters.forget_locks(node, jid)
+            self._pending.counters.forget_locks(node, jid)
             if (row := self._cache.nodes.get(node)) is not None:
                 by = 1 if before is None else -1
-                self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
+                self._pending.put_node(node, replace(row, subscriptions=row.subscriptions + by))
 
     def _call_groups(self, _asked: object, change: changes.CallGroups) -> None:
         self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
@@ -659,7 +540,7 @@ class ChangeApplier:
 
     def _spend(self, _asked: object, change: changes.SpendRate) -> None:
         if (row := self._cache.nodes.get(change.node)) is not None:
-            self._put_node(change.node, replace(row, spent=change.spent))
+            self._pending.put_node(change.node, replace(row, spent=change.spent))
 
     def _put_row(self, _asked: object, change: changes.PutRow) -> None:
         row, kind = change.row, KIND_OF[type(change.row)]
@@ -690,7 +571,7 @@ class ChangeApplier:
     def _note_activity(self, _asked: object, change: changes.NoteActivity) -> None:
         """Note the lock token after which the JID sent something; if no lock was given since then, that is known already."""
         group = self._cache.resources.get(account_of(change.jid), {})
-        since = self._tokens.first(self._rows.tx, 1)
+        since = self._pending.tokens.first(self._rows.tx, 1)
         if group.get(change.jid, since) < since:
             group[change.jid] = since
             self._pending.active[change.jid] = since
@@ -720,9 +601,9 @@ class ChangeApplier:
         self.soonest = min(self.soonest, change.until)
 
     def _bulk(self, asked: object, change: BulkChange) -> None:
-        self.flush()
+        self._rows.flush()
         self._note_event(asked, change)
-        self._write(change)
+        self._pending.write(self._rows.tx, change)
         self.unsure = True
         if isinstance(change, changes.Forget):
             self._cache.of[FINISHED].clear()
@@ -740,21 +621,21 @@ class ChangeApplier:
             self._rows.load()
             self._add(asked, change.leaves)
         if isinstance(change, t.Commit):
-            self._numbers.forget()  # its items have numbers after the block
+            self._pending.numbers.forget()  # its items have numbers after the block
             self.touched.update(dict.fromkeys(committed.node for committed in change.nodes))
 
     def _end_many(self, asked: object, change: changes.EndSubscriptions) -> None:
         """End subscriptions in the store: of a crowd hardly any is loaded."""
-        self.flush()
+        self._rows.flush()
         row = self._cache.nodes.get(change.node)
         if row is None:
             raise StaleError("node", change.node)
         self._cache.forget_subscribers(change.node, change.jids)
-        self._put_node(
+        self._pending.put_node(
             change.node, replace(row, subscriptions=row.subscriptions - len(change.jids))
         )
         self._note_event(asked, change)
-        self._write(change)
+        self._pending.write(self._rows.tx, change)
         self.touched[change.node] = None
 
     # fmt: off
@@ -797,10 +678,3 @@ class ChangeApplier:
 
     AT_ONCE: ClassVar = frozenset({*_BULK, changes.DeleteNode, changes.EndSubscriptions})
     """Changes that are written at once, after all earlier ones."""
-
-
-def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) -> None:
-    if row is None:
-        group.pop(key, None)
-    else:
-        group[key] = row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.model.entities import Jid, Principal, digest
 from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
@@ -99,3 +100,18 @@ class Context(Struct, frozen=True):
         if account in self.terms.operators or account == self.service.account:
             return None
         return Allowance(self.rows.holding(account), self.terms.quotas.of(account))
+
+
+class Contexts:
+    """Makes the context of each batch and of each read: with its rows, at its time, under the settings of that time."""
+
+    def __init__(self, common: Context, clock: Callable[[], Millis]) -> None:
+        self._common, self._clock = common, clock
+
+    def adopt(self, terms: Terms) -> None:
+        """Use these settings from the next batch on."""
+        self._common = replace(self._common, terms=terms)
+
+    def of(self, rows: WorkingSet) -> Context:
+        """Return the context of what is decided on these rows now."""
+        return replace(self._common, rows=rows, now=self._clock())

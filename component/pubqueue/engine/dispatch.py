@@ -20,7 +20,6 @@ from pubqueue.model.entities import Level, account_of
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.deliveries import levels_of
 from pubqueue.rules.dispatch import allowed, dispatch, free_again, in_line, next_turns, spend
-from pubqueue.rules.presence import Bounce
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -161,7 +160,7 @@ class _Dispatcher:
                 rows.subscribers(name)
         if rows.lacking:
             rows.load()
-        self._changes.resolve()
+        self._rows.resolve()
         if self._changes.takes:
             self._changes.load_takers(names)
         self._changes.waits.end(names)
@@ -220,7 +219,7 @@ class _Dispatcher:
                 else:
                     found.setdefault(item.node, []).append((item, payload))
         if any(counts[name] >= asked[name] for name in outdated):
-            self._changes.flush()  # they took the place of others that are ready
+            self._rows.flush()  # they took the place of others that are ready
             return self._ready(rooms)
         for rows in found.values():
             if len(rows) > 1:
@@ -569,10 +568,9 @@ class _Waiting(Struct):
 
 
 class WaitingTakers:
-    """The requesters by the numbers of their takes. `give_back` releases an item."""
+    """The requesters by the numbers of their takes."""
 
-    def __init__(self, give_back: Callable[[Bounce], None]) -> None:
-        self._give_back = give_back
+    def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._all: dict[int, _Waiting] = {}
         self._over: dict[int, None] = {}
@@ -651,21 +649,25 @@ class WaitingTakers:
         taken: Mapping[int, Sequence[Deliver]],
         ended: Mapping[int, Refusal],
         rest: Container[NodeName],
-    ) -> None:
-        """Answer takes that were served or ended in a batch; `rest` are the nodes that will be looked at again at once."""
+    ) -> list[Deliver]:
+        """Answer takes that were served or ended in a batch; return the deliveries whose requesters have gone meanwhile.
+
+        `rest` are the nodes that will be looked at again at once.
+        """
+        unwanted: list[Deliver] = []
         for number, deliveries in taken.items():
             if number in self._all:
                 items = tuple((one.item, one.payload) for one in deliveries)
                 self._answer(number, Taken(deliveries[0].item.node, items))
             else:
-                for one in deliveries:
-                    self._give_back(Bounce(one.to, one.item.seq, one.item.token, gone=False))
+                unwanted += deliveries
         for number, refusal in ended.items():
             if number in self._all:
                 self._answer(number, Refused(refusal))
         for number in tuple(self._over):
             if self._all[number].take.node not in rest:
                 self.withdraw(number)
+        return unwanted
 
     def _answer(self, number: int, reply: Reply) -> None:
         """Answer, and forget the requester."""

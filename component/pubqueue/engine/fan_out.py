@@ -51,11 +51,15 @@ RETRY: Final = 1.0
 
 
 class FanOut:
-    """Keeps notices to large audiences until they are sent. `ask` submits a request to the broker."""
+    """Keeps notices to large audiences until they are sent. `send` also forwards them; `ask` submits a request to the broker."""
 
-    def __init__(self, outbox: Outbox, ask: Callable[[Ask, Callable[[Reply], None]], None]) -> None:
-        self._outbox = outbox
-        self._ask = ask
+    def __init__(
+        self,
+        outbox: Outbox,
+        send: Callable[[Sequence[Notice | ToEach]], object],
+        ask: Callable[[Ask, Callable[[Reply], None]], None],
+    ) -> None:
+        self._outbox, self._send, self._ask = outbox, send, ask
         self._queues: dict[NodeName, deque[Waiting]] = {}
         self._backlog = Backlog(self._queues.keys(), partial(outbox.set_behind, self))
         self._put_off: list[ToAll] = []
@@ -161,7 +165,7 @@ class FanOut:
             after, run = None, 0  # their node has gone
             self._backlog.count(-_size(first))
             if isinstance(first, ToEach):
-                self._outbox.send([first])
+                self._send([first])
             elif isinstance(first, ToAll):
                 self._put_off.append(first)
             else:
@@ -177,7 +181,7 @@ class FanOut:
         queue = self._queues[node]
         if reply.jids:
             page = Several(reply.jids, reply.subids)
-            self._outbox.send(list(_for_page(page, islice(queue, run))))
+            self._send(list(_for_page(page, islice(queue, run))))
         if reply.after is None:
             for _ in range(run):
                 self._backlog.count(-_size(queue.popleft()))

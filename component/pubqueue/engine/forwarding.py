@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.engine.outbox import Outbox
-    from pubqueue.engine.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, ThisProcess, Transaction
     from pubqueue.model.decision import Reply
     from pubqueue.model.notices import Notice
 
@@ -69,10 +69,13 @@ RETRY: Final = 1.0
 class Forwarding:
     """The notices on their way to other instances, and from them."""
 
-    def __init__(self, store: Store, outbox: Outbox, service: Jid, submit: Submit) -> None:
+    def __init__(
+        self, store: Store, outbox: Outbox, process: ThisProcess, service: Jid, submit: Submit
+    ) -> None:
         self._store, self._outbox, self._submit = store, outbox, submit
-        self._service, self.ending = service, f"@{service}/"
-        self._instance = 0
+        self._process, self._service = process, service
+        self.ending = f"@{service}/"
+        """The part of connections' addresses that follows the name of their account."""
         self._word, self._number = secrets.token_hex(6), 0
         self._waiting: dict[int, deque[Bundled]] = {}
         self._nodes: Counter[NodeName] = Counter()
@@ -82,11 +85,11 @@ class Forwarding:
         self._sent: set[str] = set()
         """The marks of bundles that were sent and are not dropped yet."""
 
-    def serve_as(self, instance: int) -> None:
-        """Set the number of this process among those on the store."""
-        self._instance = instance
-
     # --- out ------------------------------------------------------------------------------------------
+
+    def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
+        """Send the notices for this process and forward the others; return those that could not be sent."""
+        return self._outbox.send(self.own(notices))
 
     def own(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice | ToEach]:
         """Return the notices for addresses that are not connections of another instance, and forward the others."""
@@ -122,7 +125,11 @@ class Forwarding:
         if self.ending not in address:
             return None
         found = connection(address, self._service)
-        return None if found is None or found.instance == self._instance else found.instance
+        return (
+            None
+            if found is None or found.instance == self._process.instance.number
+            else found.instance
+        )
 
     def _put(self, instance: int, to: Sequence[Jid], notice: Notice) -> None:
         one = bundled(to, notice)
@@ -208,7 +215,7 @@ class Forwarding:
     async def _send_all(self) -> None:
         page: list[Forwarded] | None = None
         while page is None or len(page) == PAGE:
-            page = await self._store.read(partial(_page, self._instance))
+            page = await self._store.read(partial(_page, self._process.instance.number))
             for bundle in page:
                 if bundle.mark not in self._sent:
                     self._sent.add(bundle.mark)

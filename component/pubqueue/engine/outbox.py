@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.model.notices import Deliver, ToEach
+from pubqueue.model.notices import ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -40,10 +40,6 @@ class Outbox:
         self._up: list[Face] = []
         self.behind: dict[object, Container[NodeName]] = {}
         self._on_change, self._on_reach = on_change, on_reach
-        self.own: Callable[[Sequence[Notice | ToEach]], Sequence[Notice | ToEach]] = _all
-        """Returns the notices for this process, and takes those for connections of other instances."""
-        self.ending = "/"
-        """The part of connections' addresses that follows the name of their account."""
         self.least = ANY_SIZE
         """The bytes of a payload that every face can send."""
 
@@ -120,12 +116,6 @@ class Outbox:
 
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
-        for notice in notices:  # deliveries are for addresses of this process alone
-            if notice.__class__ is not Deliver and (
-                notice.__class__ is ToEach or self.ending in notice.to
-            ):
-                notices = self.own(notices)
-                break
         if self._only is not None:
             return _send_by(self._only, notices)
         unsent: list[Notice] = []
@@ -164,10 +154,6 @@ class Outbox:
             face = self._face_of(jid)
             audiences.setdefault(id(face), (face, []))[1].append(jid)
         return [(face, tuple(to)) for face, to in audiences.values()]
-
-
-def _all(notices: Sequence[Notice | ToEach]) -> Sequence[Notice | ToEach]:
-    return notices
 
 
 def _send_by(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:

@@ -124,6 +124,17 @@ class Instance(Struct, frozen=True):
         return self.number > 0 and not self.died
 
 
+class ThisProcess:
+    """The process itself, among those that serve from its store: it gets its number when it enters, before the work begins."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+
+    def serve_as(self, instance: Instance) -> None:
+        """Set its number."""
+        self.instance = instance
+
+
 class Instances(Protocol):
     """The processes that serve from one store."""
 

@@ -35,7 +35,7 @@ from pubqueue.rules.unlock import FreeHeld
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.context import Context
+    from pubqueue.engine.context import Contexts
     from pubqueue.engine.fan_out import FanOut
     from pubqueue.engine.observe import Observer, Observers
     from pubqueue.engine.ports import Store, Transaction
@@ -63,12 +63,12 @@ class Reader:
     def __init__(
         self,
         store: Store,
-        context_of: Callable[[WorkingSet], Context],
+        contexts: Contexts,
         observers: Observers[Observer],
     ) -> None:
         self._store = store
         self._observers = observers
-        self._context_of = context_of
+        self._contexts = contexts
         self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
         """Requests by account, the account whose turn is next first."""
         self._work = asyncio.Event()
@@ -160,7 +160,7 @@ class Reader:
     def _read(self, request: Read, tx: Transaction) -> Decision:
         rows = WorkingSet()
         rows.begin(tx)
-        return read(self._context_of(rows), request)
+        return read(self._contexts.of(rows), request)
 
     def _answer(self, answer: Callable[[Reply], None], reply: Reply) -> None:
         self._observers.answered(reply)
@@ -201,8 +201,8 @@ class LongWork:
     is not reported. If work of the same kind is under way on the node, nothing is restarted.
     """
 
-    def __init__(self, news: FanOut, submit: Callable[[Request, Answer], None]) -> None:
-        self._fan_out = news
+    def __init__(self, fan_out: FanOut, submit: Callable[[Request, Answer], None]) -> None:
+        self._fan_out = fan_out
         self._submit = submit
         self._waiting: dict[int, tuple[Request, Answer]] = {}
         self._count = itertools.count()

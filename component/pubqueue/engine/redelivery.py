@@ -17,7 +17,7 @@ from pubqueue.rules.unlock import Resend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.engine.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, ThisProcess, Transaction
     from pubqueue.model.decision import Reply
 
     Submit = Callable[[Resend, Callable[[Reply], None]], None]
@@ -156,21 +156,21 @@ class Undelivered:
     """Keeps the marks of one process, and repeats deliveries of others that died. `flows` while an address can be reached."""
 
     def __init__(
-        self, store: Store, instance: Instance, submit: Submit, clock: Callable[[], Millis]
+        self, store: Store, process: ThisProcess, submit: Submit, clock: Callable[[], Millis]
     ) -> None:
         self._store = store
+        self._process = process
         self._submit = submit
         self._clock = clock
-        self.serve_as(instance)
+        self.begin()
         self._others: list[Redelivery] = []
         self._redeliveries: list[tuple[Millis, Redelivery]] = []
         self.flows = False
 
-    def serve_as(self, instance: Instance) -> None:
-        """Set the number of this process among those on the store; called before the work begins."""
-        self._instance = instance
-        self._mark = DeliveredMark(instance)
-        self._own = Redelivery(self._submit, instance)
+    def begin(self) -> None:
+        """Begin under the number that this process has now."""
+        self._mark = DeliveredMark(self._process.instance)
+        self._own = Redelivery(self._submit, self._process.instance)
 
     def go_on(self) -> None:
         """Send the deliveries to repeat: an address can be reached."""
@@ -205,7 +205,7 @@ class Undelivered:
             return
         with contextlib.suppress(StoreError):  # then some are sent again at the next start
             await self._store.batch(self._mark.note_all)
-            await self._store.instances.leave(self._instance.number)
+            await self._store.instances.leave(self._process.instance.number)
 
     async def act_for(self, number: int) -> None:
         """Repeat the deliveries that the process of this number, which has died, may not have sent; record them.

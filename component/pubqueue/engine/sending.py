@@ -12,16 +12,17 @@ from pubqueue.engine.presence_retry import SHOWING
 from pubqueue.engine.task import answer_with, apart
 from pubqueue.model.decision import DecidedInParts, singly
 from pubqueue.model.entities import connection
-from pubqueue.model.notices import Deliver
+from pubqueue.model.notices import Deliver, ToEach
 from pubqueue.rules.presence import Bounce, Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.engine.batch import BatchResult
+    from pubqueue.engine.batch import BatchResult, Committed
     from pubqueue.engine.dispatch import PendingDispatch, WaitingTakers
     from pubqueue.engine.fan_out import FanOut
-    from pubqueue.engine.observe import Observer, Observers, Took
+    from pubqueue.engine.forwarding import Forwarding
+    from pubqueue.engine.observe import Observer, Observers
     from pubqueue.engine.outbox import Outbox
     from pubqueue.engine.presence_retry import Acquaintances, Newcomers
     from pubqueue.engine.reader import LongWork
@@ -37,10 +38,7 @@ if TYPE_CHECKING:
 
 
 class AfterCommit(Struct):
-    """Finishes committed batches. `on_moment` is called with the next time at which a lock, a delay or a lifetime ends.
-
-    `took` and `next_token` return how long the last commit took, and the token of the next lock.
-    """
+    """Finishes committed batches. `on_moment` is called with the next time at which a lock, a delay or a lifetime ends."""
 
     sender: Sender
     dispatch: PendingDispatch
@@ -49,13 +47,12 @@ class AfterCommit(Struct):
     undelivered: Undelivered
     acquaintances: Acquaintances
     newcomers: Newcomers
-    took: Callable[[], Took]
-    next_token: Callable[[], int]
     on_moment: Callable[[Millis | None], None]
     moment: Millis | None = None
 
-    def finish(self, taken: Sequence[Taken], done: BatchResult, *, last: bool) -> None:
+    def finish(self, taken: Sequence[Taken], committed: Committed, *, last: bool) -> None:
         """Send the answers, notices and deliveries of a batch, and note what it shows."""
+        done = committed.done
         self.sender.answer(taken, done.decisions, last=last)
         requests = [request for request, _ in taken]
         with apart("learn.failed"):
@@ -68,13 +65,14 @@ class AfterCommit(Struct):
             deliveries = (*deliveries, *chain.from_iterable(done.taken.values()))
         if done.taken or self.takers:
             with apart("takes.failed"):
-                self.takers.committed(done.taken, done.ended, done.rest)
+                unwanted = self.takers.committed(done.taken, done.ended, done.rest)
+                self.sender.give_back(unwanted)
         parts: tuple[Sequence[Request], Sequence[Decision]] = requests, done.decisions
         if DecidedInParts in map(type, done.decisions):
             parts = singly(requests, done.decisions)
-        self.observers.committed(*parts, deliveries, self.took())
+        self.observers.committed(*parts, deliveries, committed.took)
         with apart("delivery_mark.failed"):
-            self.undelivered.sent(self.next_token())
+            self.undelivered.sent(done.next_token)
         with apart("moment.failed"):
             self._note_moment(done)
 
@@ -109,7 +107,7 @@ log = structlog.get_logger(__name__)
 
 
 class Sender:
-    """Sends answers and notices. `on_unsent` is called if a repeated delivery could not be sent; `submit` returns items to the queue.
+    """Sends answers and notices, and returns items that could not be sent to the queue, by `submit`.
 
     `service` is the address of the service itself: a connection of one of its accounts never comes back.
     """
@@ -117,15 +115,17 @@ class Sender:
     def __init__(
         self,
         outbox: Outbox,
-        news: FanOut,
+        forwarding: Forwarding,
+        fan_out: FanOut,
         long_work: LongWork,
+        undelivered: Undelivered,
         *,
         service: Jid,
         submit: Callable[[Request, Callable[[Reply], None]], None],
-        on_unsent: Callable[[], None],
     ) -> None:
-        self.outbox, self._fan_out, self._long_work = outbox, news, long_work
-        self._service, self._submit, self._on_unsent = service, submit, on_unsent
+        self.outbox, self._forwarding, self._ending = outbox, forwarding, forwarding.ending
+        self._fan_out, self._long_work, self._undelivered = fan_out, long_work, undelivered
+        self._service, self._submit = service, submit
 
     def answer(self, taken: Sequence[Taken], decisions: Sequence[Decision], *, last: bool) -> None:
         """Answer the requests. Work that has more slices continues; after `last`, it continues at the next start."""
@@ -145,16 +145,28 @@ class Sender:
         An item that its holder may have already stays locked, and is sent once more.
         """
         try:
-            for notice in self.outbox.send(self._fan_out.keep(notices)):
-                if not isinstance(notice, Deliver):
+            own = self._fan_out.keep(notices)
+            for notice in own:  # deliveries are for addresses of this process alone
+                if notice.__class__ is not Deliver and (
+                    notice.__class__ is ToEach or self._ending in notice.to
+                ):
+                    own = self._forwarding.own(own)
+                    break
+            for unsent in self.outbox.send(own):
+                if not isinstance(unsent, Deliver):
                     continue
-                if not notice.again:
-                    back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
-                    self._submit(back, lambda _reply: None)
-                elif self.outbox.claims(notice.to) and not self._is_connection(notice.to):
-                    self._on_unsent()
+                if not unsent.again:
+                    self.give_back([unsent])
+                elif self.outbox.claims(unsent.to) and not self._is_connection(unsent.to):
+                    self._undelivered.fail()
         except Exception:  # the boundary between the notices of two requests
             log.exception("notices.failed")
+
+    def give_back(self, deliveries: Sequence[Deliver]) -> None:
+        """Return the items of deliveries that have no receiver to their queues."""
+        for one in deliveries:
+            back = Bounce(one.to, one.item.seq, one.item.token, gone=False)
+            self._submit(back, lambda _reply: None)
 
     def _is_connection(self, address: Jid) -> bool:
         """Return whether it is a connection of an account of the service: when that is gone, its items are released."""

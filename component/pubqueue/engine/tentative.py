@@ -11,27 +11,27 @@ earlier one adds. They get numbers of the store when it is certain that all part
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.rows import HOLDINGS, TablesByKind
-from pubqueue.engine.working_set import FirstItems, RowCache
+from pubqueue.engine.working_set import FirstItems
+from pubqueue.engine.writes import PendingWrites, RowCache
 from pubqueue.model import changes as c
 from pubqueue.model.decision import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from pubqueue.engine.ports import Transaction
     from pubqueue.engine.rows import Bulk, K, Needs, Row, RowKind, Rows
     from pubqueue.engine.working_set import WorkingSet
-    from pubqueue.engine.writes import Numbers
     from pubqueue.model.changes import Change, ItemChange
     from pubqueue.model.decision import Decision
-    from pubqueue.model.entities import Item, Jid, NodeName
+    from pubqueue.model.entities import Item, Jid, Millis, NodeName
 
 
 Key = TypeVar("Key")
@@ -82,10 +82,7 @@ class _LayeredTables(TablesByKind):
 
 
 class TentativeRows(RowCache):
-    """The rows as the changes would leave them. Rows that are loaded meanwhile go into the tables below.
-
-    `named` has for each node how many of its items the parts are about.
-    """
+    """The rows as the changes would leave them. Rows that are loaded meanwhile go into the tables below."""
 
     _LAYERED: Final = "nodes", "items", "numbered", "payloads", "receipts", "lost"
     _SHARED: Final = (
@@ -100,10 +97,9 @@ class TentativeRows(RowCache):
     )
     """Tables that these changes do not affect. The others are for dispatch, and are never read from here."""
 
-    def __init__(self, below: RowCache, named: Mapping[NodeName, int]) -> None:
+    def __init__(self, below: RowCache) -> None:
         super().__init__()
         self._below = below
-        self.in_order = self.first_items = FirstItems(named)
         for name in self._SHARED:
             setattr(self, name, getattr(below, name))
         for name in self._LAYERED:
@@ -116,23 +112,40 @@ class TentativeRows(RowCache):
         self.rights.clear()
 
 
+class TentativeWrites(PendingWrites):
+    """The changes, which are never written. Sums are loaded before they are changed: a later load would miss these changes."""
+
+    def __init__(self, rows: WorkingSet) -> None:
+        super().__init__(TentativeRows(rows.cache))
+        self._rows = rows
+
+    def hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
+        """Update the account's total."""
+        if account not in self.cache.of[HOLDINGS]:
+            self._rows.needs.of[HOLDINGS].add(account)
+            self._rows.load()
+        super().hold(account, nodes, items, size)
+
+    def write(self, tx: Transaction, *bulk: Bulk) -> None:
+        """Refuse to write."""
+        raise NotImplementedError("what is only tried is not written")
+
+
 class TentativeChanges(ChangeApplier):
-    """Makes changes in separate tables, over those in which `of` makes them."""
+    """Makes changes in separate tables, over those of the working set.
 
-    def __init__(self, rows: WorkingSet, of: ChangeApplier, named: Mapping[NodeName, int]) -> None:
-        super().__init__(rows, lambda _jid: False)
-        self._view = self._cache = TentativeRows(rows.cache, named)
+    `named` has for each node how many of its items the parts are about.
+    """
+
+    def __init__(self, rows: WorkingSet, now: Millis, named: Mapping[NodeName, int]) -> None:
+        super().__init__(rows, lambda _jid: False, pending=TentativeWrites(rows))
+        self._first_items = FirstItems(named)
         self._provisional = 0
-        self.now = of.now
+        self.now = now
 
-    @contextmanager
-    def shown(self) -> Iterator[None]:
+    def shown(self) -> AbstractContextManager[None]:
         """Let facts that are read within the context include the changes."""
-        behind, self._rows.cache = self._rows.cache, self._view
-        try:
-            yield
-        finally:
-            self._rows.cache = behind
+        return self._rows.showing(self._cache, self._first_items)
 
     def tried(self, asked: object, decision: Decision) -> Decision:
         """Make the changes of a decision here, and return it with their provisional numbers."""
@@ -163,17 +176,7 @@ class TentativeChanges(ChangeApplier):
         row = now or before
         node = None if row is None else self._cache.nodes.get(row.node)
         if node is not None and not node.config.queueing:
-            self._view.first_items.note(before, now)
-
-    def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
-        """Count it, after loading the sums if they are not known: a later load would miss these changes."""
-        if account not in self._cache.of[HOLDINGS]:
-            self._rows.needs.of[HOLDINGS].add(account)
-            self._rows.load()
-        super()._hold(account, nodes, items, size)
-
-    def _serve(self, rows: WorkingSet) -> None:
-        """Do nothing: these changes are not written."""
+            self._first_items.note(before, now)
 
     def _logs(self, name: NodeName) -> bool:  # noqa: ARG002  # events are noted when the changes are made
         return False
@@ -181,18 +184,16 @@ class TentativeChanges(ChangeApplier):
     def _note_event(self, asked: object, change: Change) -> None:
         """Note nothing: events are noted when the changes are made."""
 
-    def _write(self, *bulk: Bulk) -> None:
-        raise NotImplementedError("what is only tried is not written")
-
 
 # Replaces provisional numbers by numbers of the store, in decisions that were tried (`TentativeChanges`).
 
 
 class FinalNumbers:
-    """Takes the numbers from these sequences, in the order of the changes."""
+    """Takes the numbers from the sequences of the working set, in the order of the changes."""
 
-    def __init__(self, tx: Transaction, tokens: Numbers, numbers: Numbers) -> None:
-        self._tx, self._tokens, self._numbers = tx, tokens, numbers
+    def __init__(self, rows: WorkingSet) -> None:
+        self._tx = rows.tx
+        self._tokens, self._numbers = rows.pending.tokens, rows.pending.numbers
         self._given: dict[int, int] = {}
 
     def of(self, decision: Decision) -> Decision:

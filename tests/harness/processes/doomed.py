@@ -24,6 +24,7 @@ from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.facts import managing as crowd_facts
 from pubqueue.engine.facts import publishing, transactions
 from pubqueue.engine.sending import Sender
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.faces.stomp.client import Wire
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.model.notices import Deliver
@@ -219,7 +220,7 @@ POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "decided": lambda doom: _watch(batch.Batch, "decide", doom, after="decided"),
     "applied": lambda doom: _watch(ChangeApplier, "make", doom, after="applied"),
     "dispatched": lambda doom: _watch(batch, "hand_out", doom, after="dispatched"),
-    "written": lambda doom: _watch(ChangeApplier, "flush", doom, after="written"),
+    "written": lambda doom: _watch(WorkingSet, "flush", doom, after="written"),
     "committed": _watch_commit,
     "answering": lambda _doom: None,
     "answered": lambda _doom: None,

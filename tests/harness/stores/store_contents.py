@@ -14,7 +14,7 @@ from pubqueue.model.records import Holding, weight
 
 if TYPE_CHECKING:
     from pubqueue.engine.ports import Transaction
-    from pubqueue.engine.working_set import RowCache
+    from pubqueue.engine.writes import RowCache
     from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
 
 ALL: Final = 1_000_000

@@ -268,7 +268,7 @@ def all_subscriptions(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] 
 
 def oldest(rows: WorkingSet, node: NodeName, many: int, after: int = 0) -> tuple[Item, ...]:
     """Return up to n items, the oldest first, after the number `after`."""
-    if (kept := rows.cache.in_order) is None:
+    if (kept := rows.first_items) is None:
         return _read(rows, node, many, after)
     while (wanted := kept.wanted(node, many)) is not None:  # no part starts after a number
         limit, through = wanted
