@@ -40,6 +40,10 @@ def make_store(request, tmp_path):
     return partial(PostgresStore, request.getfixturevalue("postgres").address)
 
 
+def always():
+    return True
+
+
 class Worked:
     """An instance that serves, with its requests and answers."""
 
@@ -54,7 +58,7 @@ class Worked:
     def asks(self, by=ETL, count=1, wait=LONG):
         """Start to wait; the `end` of the future ends the wait."""
         answer = asyncio.get_running_loop().create_future()
-        answer.end = self.broker.take(Take(who(by), JOBS, count, wait), answer.set_result)
+        answer.end = self.broker.take(Take(who(by), JOBS, count, wait), answer.set_result, always)
         return answer
 
     async def takes(self, by=ETL, count=1, wait=0):
@@ -216,6 +220,8 @@ async def test_too_many_takes_of_an_account_are_refused_and_the_next_one_is_not(
     await instance.broker.settled()
     over = Refused(Refusal.TOO_MANY_WAITING, limit=MAX_OF_ACCOUNT)
     assert await instance.asks() == over
+    await instance.do(publishes("there"))
+    assert ids(await waiting.pop(0)) == ["there"]
     other = await instance.waits("bob@x")
     waiting[0].end()
     again = await instance.waits()
@@ -434,9 +440,34 @@ async def test_no_more_bytes_are_taken_than_one_item_beyond_what_there_is_room_f
     by = who(ETL)
     answer = asyncio.get_running_loop().create_future()
     instance.broker.take(
-        Take(by, JOBS, 9, LONG, bytes=size + 1, span=Millis(1_000)), answer.set_result
+        Take(by, JOBS, 9, LONG, bytes=size + 1, span=Millis(1_000)),
+        answer.set_result,
+        always,
     )
     reply = await answer
     assert ids(reply) == ["a", "b"]
     now = instance.broker.now()
     assert all(item.deadline <= now + 1_000 for item, _ in reply.items)
+
+
+async def test_nothing_is_delivered_to_a_requester_whose_login_is_not_valid_any_more(instance):
+    valid, answers = {"etl"}, []
+    take = Take(who(ETL), JOBS, 1, LONG)
+    instance.broker.take(take, answers.append, lambda: "etl" in valid)
+    await instance.broker.settled()
+    valid.clear()
+    await instance.do(publishes("a"))
+    assert answers == [Refused(Refusal.NOT_TRUSTED)]
+    assert ids(await instance.asks("bob@x")) == ["a"], "it was released at once"
+
+
+async def test_a_wait_ends_when_the_login_does(instance):
+    valid, answers = {"etl"}, []
+    take = Take(who(ETL), JOBS, 1, LONG)
+    instance.broker.take(take, answers.append, lambda: "etl" in valid)
+    await instance.broker.settled()
+    instance.broker.judge_waits_again()
+    assert answers == []
+    valid.clear()
+    instance.broker.judge_waits_again()
+    assert answers == [Refused(Refusal.NOT_TRUSTED)]

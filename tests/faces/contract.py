@@ -399,6 +399,17 @@ class TakeContract(AccountContract):
             assert await waiting == ([name], "")
             assert await bee.retract("jobs", name) == ""
 
+    async def test_a_user_that_is_gone_gets_nothing_for_which_it_waits(self, sides, logs_in):
+        one, _ = sides
+        etl, bee = await logs_in(one, "etl", RIGHT), await logs_in(one, "bee", RIGHT)
+        waiting = asyncio.create_task(bee.take("jobs", 1, 60))
+        await until(lambda: one.broker.waiting.takes)
+        one.face.accounts.adopt([user for user in one.face.accounts.users if user.name != "bee"])
+        items, why = await waiting
+        assert (items, bool(why)) == ([], True)
+        assert await etl.publish("jobs", "a") == ""
+        assert await etl.take("jobs", 1, 5) == (["a"], "")
+
     async def test_what_was_taken_returns_when_the_client_goes(self, sides, connected):
         one, other = sides
         etl, bee = await connected(one, "etl"), await connected(other, "bee")

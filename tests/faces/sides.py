@@ -98,6 +98,8 @@ class Side:
             instance=await self.store.instances.enter(),
         )
         self.face = self._face_of(self.broker)
+        if (accounts := getattr(self.face, "accounts", None)) is not None:
+            accounts.watch(self.broker.judge_waits_again)
         others.start(self.broker)
         self.broker.start()
         reaper.start(self.broker)

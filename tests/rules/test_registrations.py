@@ -14,7 +14,6 @@ from pubqueue.model.entities import (
     NodeConfig,
     NodeName,
     Principal,
-    seconds,
 )
 from pubqueue.model.records import MAX_OF_ACCOUNT, Registration, Registrations
 from pubqueue.rules import registrations as r
@@ -89,18 +88,24 @@ def test_accounts_that_may_end_and_disable_a_registration(by, role, may):
 
 def claim(row, at=NOW, by=SERVICE, *, there=True):
     facts = r.ClaimFacts(at, row, node() if there else None)
-    return r.claim(r.Claim(by, "r", "one", seconds(6)), facts)
+    return r.claim(r.Claim(by, "r", "one"), facts)
 
 
 def test_one_instance_works_a_registration_until_its_claim_ends():
-    mine = replace(ROW, runner="one", until=NOW + seconds(6), revision=2)
+    mine = replace(ROW, runner="one", until=NOW + r.LEASE, revision=2)
     assert claim(ROW) == kept(mine)
-    assert claim(mine, NOW + 1) == kept(replace(mine, until=NOW + 1 + seconds(6), revision=3))
+    assert claim(mine, NOW + 1) == kept(replace(mine, until=NOW + 1 + r.LEASE, revision=3))
     others = replace(ROW, runner="other", until=NOW + 1)
     assert claim(others) == Decision(Registrations((others,)))
     assert claim(others, NOW + 1).changes
     disabled = replace(ROW, disabled=True)
     assert claim(disabled) == Decision(Registrations((disabled,)))
+
+
+def test_a_claim_that_a_clock_ahead_has_made_holds_up_nobody():
+    assert not claim(replace(ROW, runner="other", until=NOW + r.LEASE)).changes
+    for ahead in (1, 86_400_000):
+        assert claim(replace(ROW, runner="other", until=NOW + r.LEASE + ahead)).changes
 
 
 def test_a_registration_ends_with_its_node():

@@ -7,7 +7,14 @@ from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
 
 from pubqueue.model.changes import AddSubscription, OpenWindow
 from pubqueue.model.decision import Decision, Refusal, Refused, Taken
-from pubqueue.model.entities import AccessModel, Affiliation, Contact, Principal, SubscriptionState
+from pubqueue.model.entities import (
+    AccessModel,
+    Affiliation,
+    Contact,
+    Principal,
+    SubscriptionState,
+    seconds,
+)
 from pubqueue.rules.subscribe import Options, Subscribe, SubscribeFacts, subscribe
 from pubqueue.rules.take import (
     MAX_OF_ACCOUNT,
@@ -26,11 +33,12 @@ NOT_APPROVED = Refused(Refusal.NOT_APPROVED)
 PENDING = window(state=SubscriptionState.PENDING)
 ASKS = {"access_model": AccessModel.AUTHORIZE}
 GRANTED = (True, False)
+NO_WAIT = seconds(0)
 
 
-def asked(node, affiliation=Affiliation.NONE, by=ANN, **facts):
+def asked(node, affiliation=Affiliation.NONE, by=ANN, *, wait=NO_WAIT, **facts):
     by = by if isinstance(by, Principal) else who(by)
-    return take(Take(by, JOBS, 3, number=7), TakeFacts(NOW, node, affiliation, **facts))
+    return take(Take(by, JOBS, 3, wait, number=7), TakeFacts(NOW, node, affiliation, **facts))
 
 
 def refusal(decision):
@@ -46,8 +54,6 @@ def test_the_table_is_this():
     assert {
         Candidate.UNAPPROVED: Refusal.NOT_APPROVED,
         Candidate.FULL: Refusal.WINDOW_FULL,
-        Candidate.EAGER: Refusal.TOO_MANY_WAITING,
-        Candidate.LATE: Refusal.TOO_MANY_WAITING,
         Candidate.WELCOME: None,
     } == TAKE
 
@@ -94,22 +100,31 @@ def test_where_owners_approve_one_of_the_account_s_subscriptions_has_to_be_appro
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("held", "expected"), [(4, Taken(JOBS)), (5, Refused(Refusal.WINDOW_FULL, limit=5))]
+)
+def test_what_an_account_holds_is_limited(held, expected):
+    assert asked(queue(max_queue_requests=5), held=held).reply == expected
+
+
+@pytest.mark.parametrize(
+    ("of_account", "waiting", "most"),
     [
-        ({"held": 4}, None),
-        ({"held": 5}, Refused(Refusal.WINDOW_FULL, limit=5)),
-        ({"of_account": MAX_OF_ACCOUNT}, None),
-        (
-            {"of_account": MAX_OF_ACCOUNT + 1},
-            Refused(Refusal.TOO_MANY_WAITING, limit=MAX_OF_ACCOUNT),
-        ),
-        ({"waiting": MAX_WAITING}, None),
-        ({"waiting": MAX_WAITING + 1}, Refused(Refusal.TOO_MANY_WAITING, limit=10_000)),
+        (MAX_OF_ACCOUNT, MAX_OF_ACCOUNT, None),
+        (MAX_OF_ACCOUNT + 1, MAX_OF_ACCOUNT + 1, MAX_OF_ACCOUNT),
+        (3_334, 6_667, None),
+        (3_335, 6_668, 3_333),
+        (1, MAX_WAITING - 1, None),
+        (1, MAX_WAITING + 1, 0),
     ],
 )
-def test_takes_of_an_account_and_waiting_ones_are_limited(facts, expected):
-    reply = asked(queue(max_queue_requests=5), **facts).reply
-    assert reply == (expected or Taken(JOBS))
+def test_so_many_takes_of_an_account_may_wait_that_there_is_room_for_others(
+    of_account, waiting, most
+):
+    waits = asked(queue(), wait=seconds(5), of_account=of_account, waiting=waiting)
+    assert waits.reply == Taken(JOBS, crowded=most)
+    assert waits.changes, "it gets what is there"
+    at_once = asked(queue(), of_account=of_account, waiting=waiting)
+    assert at_once.reply == Taken(JOBS)
 
 
 def test_a_waiting_take_ends_when_the_right_to_subscribe_is_lost():

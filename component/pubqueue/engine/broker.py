@@ -279,6 +279,9 @@ class Broker:
             return
         if type(request) in NOTED:
             request, answer = self._noted(request, answer)
+        self._enqueue(request, answer)
+
+    def _enqueue(self, request: Request, answer: Callable[[Reply], None]) -> None:
         self._waiting.add(request, answer)
         if not self._work.is_awake:
             self._work.wake()
@@ -303,14 +306,21 @@ class Broker:
             self.clients.end(reply.address)
         answer(reply)
 
-    def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
+    def take(
+        self, request: Take, answer: Callable[[Reply], None], holds: Callable[[], bool]
+    ) -> Callable[[], None]:
         """Submit a take, and return the function that ends its wait if the requester goes but its address stays.
 
-        `answer` is called exactly once: with the locked items, or with none.
+        `answer` is called exactly once: with the locked items, or with none. `holds` returns whether the login of the requester
+        is still valid: nothing is delivered to one whose is not.
         """
-        request = replace(request, number=self._takers.number())
-        self.submit(request, answer)
-        return partial(self._takers.withdraw, request.number)
+        take, decided = self._takers.add(request, answer, holds)
+        self._enqueue(take, self.admission.counted(take.by, take, 0, decided))
+        return partial(self._takers.withdraw, take.number)
+
+    def judge_waits_again(self) -> None:
+        """End the waits of those whose logins are not valid any more; called after each change of the users."""
+        self._takers.judge_again()
 
     async def handle(self, request: Request) -> Reply:
         """Decide a request of the service itself in a later batch, and return the reply after its commit.

@@ -15,7 +15,7 @@ from pubqueue.engine.listings import GroupLines, GroupTurns, ReadyNodes
 from pubqueue.engine.rows import Passed, Reach, rank, up_to
 from pubqueue.engine.task import answer_with
 from pubqueue.model.changes import Lock, SpendRate, TakeTurn
-from pubqueue.model.decision import Refused, Taken
+from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import Level, account_of
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.deliveries import levels_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.listings import Place
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.changes import Change
-    from pubqueue.model.decision import Refusal, Reply
+    from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
     from pubqueue.model.notices import Notice
     from pubqueue.rules.dispatch import TakeWindow
@@ -558,10 +558,15 @@ class PendingDispatch:
 
 
 class _Waiting(Struct):
-    """A requester: whether its take is decided, and whether its wait is over."""
+    """A requester: whether its take is decided, and whether its wait is over.
+
+    `holds` returns whether its login is still valid. With `crowded` it is refused if there is no item at once.
+    """
 
     take: Take
     answer: Answer
+    holds: Callable[[], bool]
+    crowded: int | None = None
     is_decided: bool = False
     is_over: bool = False
     timer: TimerHandle | None = None
@@ -594,12 +599,14 @@ class WaitingTakers:
         """Return a number for a take."""
         return next(self._numbers)
 
-    def add(self, take: Take, answer: Answer) -> tuple[Take, Answer]:
+    def add(
+        self, take: Take, answer: Answer, holds: Callable[[], bool] = lambda: True
+    ) -> tuple[Take, Answer]:
         """Add a take; return the request and the answer function to submit in its place."""
         if not take.number:
             take = replace(take, number=self.number())
         number, by = take.number, take.by
-        one = self._all[number] = _Waiting(take, answer)
+        one = self._all[number] = _Waiting(take, answer, holds)
         self._of_address.setdefault(by.jid, {})[number] = None
         self._of_account[by.account] += 1
         if take.wait:
@@ -617,8 +624,8 @@ class WaitingTakers:
         if not isinstance(reply, Taken):
             self._answer(number, reply)
             return
-        one.is_decided = True
-        if one.is_over:
+        one.is_decided, one.crowded = True, reply.crowded
+        if one.is_over or reply.crowded is not None:
             self._over[number] = None
 
     def _end_wait(self, number: int) -> None:
@@ -633,6 +640,12 @@ class WaitingTakers:
         """End a take whose requester does not wait any more."""
         if (one := self._all.get(number)) is not None:
             self._answer(number, Taken(one.take.node))
+
+    def judge_again(self) -> None:
+        """End the takes whose logins are not valid any more."""
+        for number, one in tuple(self._all.items()):
+            if not one.holds():
+                self._answer(number, Refused(Refusal.NOT_TRUSTED))
 
     def left(self, address: Jid) -> None:
         """End the takes of an address that has gone."""
@@ -656,17 +669,25 @@ class WaitingTakers:
         """
         unwanted: list[Deliver] = []
         for number, deliveries in taken.items():
-            if number in self._all:
-                items = tuple((one.item, one.payload) for one in deliveries)
+            one = self._all.get(number)
+            if one is not None and one.holds():
+                items = tuple((sent.item, sent.payload) for sent in deliveries)
                 self._answer(number, Taken(deliveries[0].item.node, items))
-            else:
-                unwanted += deliveries
+                continue
+            unwanted += deliveries
+            if one is not None:
+                self._answer(number, Refused(Refusal.NOT_TRUSTED))
         for number, refusal in ended.items():
             if number in self._all:
                 self._answer(number, Refused(refusal))
         for number in tuple(self._over):
-            if self._all[number].take.node not in rest:
+            one = self._all[number]
+            if one.take.node in rest:
+                continue
+            if one.crowded is None:
                 self.withdraw(number)
+            else:
+                self._answer(number, Refused(Refusal.TOO_MANY_WAITING, limit=one.crowded))
         return unwanted
 
     def _answer(self, number: int, reply: Reply) -> None:

@@ -239,10 +239,14 @@ class DoneTogether(Struct, frozen=True, gc=False):
 
 
 class Taken(Struct, frozen=True, gc=False):
-    """Items with their payloads, locked to the requester, each with its token and its deadline; none if the wait is over."""
+    """Items with their payloads, locked to the requester, each with its token and its deadline; none if the wait is over.
+
+    With `crowded` so many takes of the account wait that this one may not: without an item it is refused.
+    """
 
     node: NodeName
     items: tuple[tuple[Item, bytes], ...] = ()
+    crowded: int | None = None
 
 
 class Touched(Struct, frozen=True, gc=False):

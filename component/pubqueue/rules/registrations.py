@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import DropRow, PutRow
 from pubqueue.model.decision import Decision, Read, Refusal, Request, refuse
-from pubqueue.model.entities import Affiliation
+from pubqueue.model.entities import Affiliation, Millis, later
 from pubqueue.model.records import MAX_OF_ACCOUNT, PushedNodes, Registration, Registrations
 from pubqueue.rules import access
 
 if TYPE_CHECKING:
-    from pubqueue.model.entities import Jid, Millis, Node, NodeName, Principal
+    from pubqueue.model.entities import Jid, Node, NodeName, Principal
 
 
 # Register where items are pushed to, list and end registrations; and, for the service itself, work on one.
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # A registering account needs the right to subscribe. A registration belongs to its account; owners of the node see it and may end
 # it. One instance at a time works on a registration: it claims it for a while, again and again, so that another takes over soon
 # after its death.
+
+LEASE: Final = Millis(3_500)
+"""The time of a claim, which is renewed before; after an instance dies, another takes over within less than 5 s."""
 
 MAX_ERROR = 500
 """The maximum characters of a stored error."""
@@ -57,12 +60,11 @@ class Enable(Request, frozen=True, gc=False):
 
 
 class Claim(Request, frozen=True, gc=False):
-    """Claim a registration for this time; only the service itself does."""
+    """Claim a registration for `LEASE`; only the service itself does."""
 
     by: Principal
     name: str
     runner: str
-    span: Millis
 
 
 class NotePush(Request, frozen=True, gc=False):
@@ -155,10 +157,14 @@ def claim(request: Claim, facts: ClaimFacts) -> Decision:
     node = facts.node
     if node is None or node.config.queueing is not row.queueing:
         return Decision(Registrations(()), (DropRow(Registration, row.name),))
-    is_others = row.runner != request.runner and row.until > facts.now
-    if row.disabled or is_others:
+    if row.disabled or is_worked_on(row, request.runner, facts.now):
         return Decision(Registrations((row,)))
-    return _put(_next(row, runner=request.runner, until=facts.now + request.span))
+    return _put(_next(row, runner=request.runner, until=later(facts.now, LEASE)))
+
+
+def is_worked_on(row: Registration, runner: str, now: Millis) -> bool:
+    """Return whether another instance works on the registration. A time that no claim gives is from a clock that was ahead."""
+    return row.runner not in {"", runner} and now < row.until <= later(now, LEASE)
 
 
 def note_push(request: NotePush, facts: NamedFacts) -> Decision:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from pubqueue.model.changes import OpenWindow
 from pubqueue.model.decision import Decision, Refusal, Request, Taken, refuse
 from pubqueue.model.entities import Affiliation, SubscriptionState, later, seconds
+from pubqueue.model.limits import share
 from pubqueue.rules import access
 from pubqueue.rules.declare import used
 from pubqueue.rules.subscribe import SubscribeFacts, objection
@@ -29,7 +30,7 @@ MAX_WAIT: Final = seconds(3600)
 
 MAX_WAITING: Final = 10_000
 MAX_OF_ACCOUNT: Final = 5_000
-"""Takes that may wait at one instance: of all accounts, and of one."""
+"""Takes that may wait at one instance: of all accounts, and of one while there is room for others (`model.limits.share`)."""
 
 
 class Take(Request, frozen=True, gc=False):
@@ -75,10 +76,6 @@ class Candidate(Enum):
     """An owner has to approve its subscriptions, and has approved none."""
     FULL = auto()
     """It holds as many items as one subscription may have in flight."""
-    EAGER = auto()
-    """Too many requests of its account wait."""
-    LATE = auto()
-    """Too many requests in total wait."""
     WELCOME = auto()
 
 
@@ -86,8 +83,6 @@ class Candidate(Enum):
 TAKE: Final[dict[Candidate, Refusal | None]] = {
     Candidate.UNAPPROVED: Refusal.NOT_APPROVED,
     Candidate.FULL:       Refusal.WINDOW_FULL,
-    Candidate.EAGER:      Refusal.TOO_MANY_WAITING,
-    Candidate.LATE:       Refusal.TOO_MANY_WAITING,
     Candidate.WELCOME:    None,
 }
 # fmt: on
@@ -105,13 +100,15 @@ def take(request: Take, facts: TakeFacts) -> Decision:
         return refuse(Refusal.NOT_A_QUEUE)
     candidate = _candidate(request.by, facts, node)
     if (refusal := TAKE[candidate]) is not None:
-        return refuse(refusal, limit=_limit(candidate, node))
+        is_full = candidate is Candidate.FULL
+        return refuse(refusal, limit=node.config.max_queue_requests if is_full else None)
     opened = OpenWindow(
         *(node.name, request.number, request.by, request.count, facts.unused - 1),
         bytes=request.bytes,
         span=request.span,
     )
-    return Decision(Taken(node.name), (opened, *_used(request, facts, node)))
+    reply = Taken(node.name, crowded=_crowded(request, facts))
+    return Decision(reply, (opened, *_used(request, facts, node)))
 
 
 def _used(request: Take, facts: TakeFacts, node: Node) -> tuple[Change, ...]:
@@ -151,11 +148,10 @@ def _candidate(by: Principal, facts: TakeFacts, node: Node) -> Candidate:
         return Candidate.UNAPPROVED
     if facts.held >= node.config.max_queue_requests:
         return Candidate.FULL
-    if facts.of_account > MAX_OF_ACCOUNT:
-        return Candidate.EAGER
-    return Candidate.LATE if facts.waiting > MAX_WAITING else Candidate.WELCOME
+    return Candidate.WELCOME
 
 
-def _limit(candidate: Candidate, node: Node) -> int | None:
-    limits = {Candidate.EAGER: MAX_OF_ACCOUNT, Candidate.LATE: MAX_WAITING}
-    return node.config.max_queue_requests if candidate is Candidate.FULL else limits.get(candidate)
+def _crowded(request: Take, facts: TakeFacts) -> int | None:
+    """Return how many takes of the account may wait, if this one is too many: it gets what is there, and does not wait."""
+    most = share(MAX_OF_ACCOUNT, MAX_WAITING, MAX_WAITING - facts.waiting + 1)
+    return most if request.wait and facts.of_account > most else None

@@ -132,7 +132,8 @@ class _Run:
             await self._running.stop()
             return
         queue = at_work(process.settings, self._store, self._broker, self._reaper)
-        async with queue as working, self._closed_when_fenced():
+        async with queue as working, self._closed_when_fenced(), AsyncExitStack() as ends:
+            ends.callback(process.accounts.watch(self._broker.judge_waits_again))
             await free_connections(self._broker, self._store, self._broker.instance.number)
             collect_less_often()
             process.observers.at_work(self._broker, [face.traffic for face in self._faces])

@@ -647,7 +647,10 @@ def for_take(context: Context, request: Take) -> TakeFacts:
     """Return the account's affiliation with the node and its items there, and how many takes wait here."""
     rows, account = context.rows, request.by.account
     node = rows.node(request.node)
-    of_account, waiting = context.waiting(account)
+    is_ours = (
+        account == context.service.account
+    )  # as its pushes are: they are limited by their queues
+    of_account, waiting = (0, 0) if is_ours else context.waiting(account)
     return TakeFacts(
         now=context.now,
         node=node,

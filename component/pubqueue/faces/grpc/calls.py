@@ -176,8 +176,16 @@ class Backend(Protocol):
     def charge(self, by: Principal, size: int) -> None:
         """Charge a refused call of so many bytes to its account."""
 
-    def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
+    async def turn(self, by: Principal) -> None:
+        """Return when the account may come in with one more request."""
+
+    def take(
+        self, request: Take, answer: Callable[[Reply], None], holds: Callable[[], bool]
+    ) -> Callable[[], None]:
         """Ask for items; see `Broker.take`."""
+
+    def holds(self, proven: Proven | None) -> bool:
+        """Return whether a caller that was proven so may still call."""
 
     def puller(self, account: Jid) -> Principal:
         """Return a principal of the account under an address that no other pull has."""
@@ -294,7 +302,8 @@ class Call:
             else:
                 self._return(reply)
 
-        end_wait = self.backend.take(request, answer)
+        await self.backend.turn(self.by)
+        end_wait = self.backend.take(request, answer, self.holds)
         try:
             reply = await taken
         except asyncio.CancelledError:
@@ -303,9 +312,15 @@ class Call:
             taken.cancel()
             end_wait()
             raise
+        if not self.holds():
+            raise UNKNOWN_CALLER
         if isinstance(reply, Refused):
             raise await self.refusal(reply, request.node, resource)
         return reply
+
+    def holds(self) -> bool:
+        """Return whether the login of the caller is still valid."""
+        return self.backend.holds(self.origin.proven)
 
     def _return(self, reply: Reply) -> None:
         """Release items that no caller waits for any more."""

@@ -42,7 +42,7 @@ from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.grpc.callers import GrpcTls
@@ -242,8 +242,8 @@ class GrpcFace:
         """
         if self.is_stopping or not self.is_up:
             raise STOPPING
-        caller, _ = await self._who.caller(given, peer)
-        return Call(caller, self, left)
+        caller, proven = await self._who.caller(given, peer)
+        return Call(caller, self, left, Origin(proven=proven))
 
     # --- what calls need: `calls.Backend` -----------------------------------------------------------
 
@@ -259,9 +259,19 @@ class GrpcFace:
         """Charge a refused call of so many bytes to its account."""
         self._broker.admission.refused(by, size)
 
-    def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
+    async def turn(self, by: Principal) -> None:
+        """Return when the account may come in with one more request."""
+        await self._broker.admission.turn(by)
+
+    def take(
+        self, request: Take, answer: Callable[[Reply], None], holds: Callable[[], bool]
+    ) -> Callable[[], None]:
         """Ask for items."""
-        return self._broker.take(request, answer)
+        return self._broker.take(request, answer, holds)
+
+    def holds(self, proven: Proven | None) -> bool:
+        """Return whether a caller that was proven so may still call."""
+        return self._who.holds(proven)
 
     def now(self) -> Millis:
         """Return the time by which requests are judged."""

@@ -77,6 +77,10 @@ class Job(ABC, Generic[E]):
     def brace(self, outcome: Outcome) -> float:
         """Fit the window to an outcome, before the item is settled; return for how many seconds nothing more is pushed."""
 
+    def holds(self) -> bool:
+        """Return whether the account for which it pushes may still have items."""
+        return True
+
     async def judged(self, _outcome: Outcome, _position: int) -> bool:
         """Record an outcome, and the position of a plain node if it has one; return whether the job goes on."""
         return True
@@ -314,7 +318,7 @@ class Worker(Generic[E]):
                 self._release(item for item, _ in reply.items)
 
         take = Take(self.job.by, self.job.node, count, seconds(WAIT))
-        end_wait = self._end_wait = self._broker.take(take, answer)
+        end_wait = self._end_wait = self._broker.take(take, answer, self.job.holds)
         try:
             return await asyncio.shield(found)
         except asyncio.CancelledError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from pubqueue.model.replies import RostersWanted
 from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Collection, Iterable, Mapping
 
     from multidict import CIMultiDictProxy
 
@@ -139,14 +140,49 @@ class Exchange:
             raise not_found("there is no such destination")
         return described
 
-    async def take(self, node: NodeName, seconds: float) -> Any:  # noqa: ANN401  # Taken
+    async def take(self, node: NodeName, seconds: float, by: Principal | None = None) -> Any:  # noqa: ANN401  # Taken
         """Take the next item of a queue, waiting up to so many seconds for it; a client that hangs up gets none.
 
         Raises:
-            ProblemError: it is refused, or too many requests wait.
+            ProblemError: it is refused, too many requests wait, or the user is gone meanwhile.
 
         """
-        return self.granted(await self.face.waiting.take(self.by, node, seconds))
+        await self.face.room(self.by)
+        reply = await self.face.waiting.take(by or self.by, node, seconds, self.holds)
+        self.check_login()
+        return self.granted(reply)
+
+    async def wait(self, event: Awaitable[object]) -> None:
+        """Wait for something else.
+
+        Raises:
+            ProblemError: the service stops, or the user is gone meanwhile.
+
+        """
+        waiting = asyncio.ensure_future(event)
+        try:
+            while not waiting.done():
+                either = asyncio.wait(
+                    (waiting, self.face.users_changed), return_when="FIRST_COMPLETED"
+                )
+                await self.face.waiting.until(either)
+                self.check_login()
+        finally:
+            waiting.cancel()
+
+    def holds(self) -> bool:
+        """Return whether the login of the request is still valid."""
+        return self.face.accounts.holds(self.proven)
+
+    def check_login(self) -> None:
+        """Refuse to continue for a user that was removed, or has another password.
+
+        Raises:
+            ProblemError: it was, or has.
+
+        """
+        if not self.holds():
+            raise ProblemError(401, "unauthorized", "the user is gone, or has other credentials")
 
     def granted(self, reply: Reply) -> Any:  # noqa: ANN401  # callers know which reply a request has
         """Return the reply, unless it is a refusal.

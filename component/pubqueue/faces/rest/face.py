@@ -87,6 +87,9 @@ class RestFace:
         self.one_off = OneOffKeys(b"")
         """Makes and verifies one-off keys, once the face serves."""
         self._open: set[asyncio.Future[Reply]] = set()
+        self.users_changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done with the next change of the users, which ends the waits of those who are gone."""
+        self._unwatch = accounts.watch(self._users_changed)
         self.pusher = RestPusher(broker, accounts, lambda: self.settings.push, self._process)
         self.traffic = Traffic(pushes=self.pusher.outcomes)
         self.pushing = Workers(broker, self.pusher)
@@ -115,6 +118,10 @@ class RestFace:
         self._on_ready()
         await asyncio.Event().wait()
 
+    def _users_changed(self) -> None:
+        before, self.users_changed = self.users_changed, asyncio.get_running_loop().create_future()
+        before.set_result(None)
+
     async def _secret(self) -> bytes:
         """Return the secret of one-off links, which the store keeps."""
         by = self.accounts.principals.service(self.broker.service)
@@ -130,6 +137,8 @@ class RestFace:
         self.waiting.end()
         self.pulling.stop()
         self.go_down()
+        self._unwatch()
+        self._unwatch = lambda: None
         await self.pushing.stop()
         await self.pusher.close()
         await self.broker.drain(DRAIN)
@@ -482,7 +491,9 @@ class WaitingRequests:
             if not self._of_account[account]:
                 del self._of_account[account]
 
-    async def take(self, by: Principal, node: NodeName, seconds: float) -> Reply:
+    async def take(
+        self, by: Principal, node: NodeName, seconds: float, holds: Callable[[], bool]
+    ) -> Reply:
         """Take the next item of a queue, and return what the broker answers, with an item, without, or a refusal.
 
         If the client hangs up, none is locked, or the lock ends without a failure.
@@ -492,12 +503,12 @@ class WaitingRequests:
 
         """
         with self.counted(by, seconds):
-            reply = await self._take(Take(by, node, 1, span(seconds)))
+            reply = await self._take(Take(by, node, 1, span(seconds)), holds)
         if isinstance(reply, Taken) and not reply.items and self.is_ending:
             raise stopping()
         return reply
 
-    async def _take(self, request: Take) -> Reply:
+    async def _take(self, request: Take, holds: Callable[[], bool]) -> Reply:
         decided: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         is_gone = False
 
@@ -507,7 +518,7 @@ class WaitingRequests:
             else:
                 decided.set_result(reply)
 
-        withdraw = self._broker.take(request, answer)
+        withdraw = self._broker.take(request, answer, holds)
         try:
             await _first(decided, self._end())
             if not decided.done():

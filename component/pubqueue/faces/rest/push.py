@@ -18,9 +18,9 @@ from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.settings import WORD
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import Jid, seconds
+from pubqueue.model.entities import Jid
 from pubqueue.model.records import Registration, Registrations
-from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush
+from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush, is_worked_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,11 +39,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LEASE: Final = 3.5
-"""Seconds of a claim, which is renewed each `RENEW`; after an instance dies, another takes over within less than 5 s."""
-
 RENEW: Final = 1.2
-"""Seconds between two claims, and between two looks for registrations."""
+"""Seconds between two claims of a `LEASE`, and between two looks for registrations."""
 
 PAGE: Final = 500
 MAX_PAUSE: Final = 60.0
@@ -86,7 +83,7 @@ class RestPusher:
 
     def job(self, row: Registration) -> Claimed | None:
         """Return the work on a registration, None if another instance does it or there is none."""
-        others = row.runner not in {"", self.runner} and row.until > self.broker.now()
+        others = is_worked_on(row, self.runner, self.broker.now())
         if row.disabled or others or not self.may(row.account) or not self.window(row):
             return None
         return Claimed(self, row)
@@ -176,13 +173,17 @@ class Claimed(Job[Registration]):
         if self._is_over:
             return None
         pusher, name = self._pusher, self.row.name
-        claim = Claim(pusher.service, name, pusher.runner, seconds(LEASE))
+        claim = Claim(pusher.service, name, pusher.runner)
         reply = await pusher.broker.handle(claim)
         row = next(iter(reply.entries), None) if isinstance(reply, Registrations) else None
         if row is None or row.runner != pusher.runner or row.disabled:
             return None
         self.row = row
         return row.words if pusher.may(row.account) else None
+
+    def holds(self) -> bool:
+        """Return whether the account may still have items pushed."""
+        return self._pusher.may(self.row.account)
 
     def window(self) -> int:
         """Return how many messages may be under way: after a failure one, until a push succeeds."""

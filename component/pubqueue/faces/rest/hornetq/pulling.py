@@ -180,12 +180,11 @@ async def _take(
     exchange: Exchange, consumer: PullConsumer, seconds: float
 ) -> tuple[Item, bytes] | None:
     """Take the next message for the consumer, None if none arrived in time."""
-    waiting = exchange.face.waiting
-    taken = exchange.granted(await waiting.take(consumer.by, exchange.node, seconds))
+    taken = await exchange.take(exchange.node, seconds, consumer.by)
     if not taken.items:
         return None
     if not connection().is_open:
-        waiting.give_back(consumer.by, taken)
+        exchange.face.waiting.give_back(consumer.by, taken)
         raise ConnectionResetError
     found: tuple[Item, bytes] = taken.items[0]
     return found

@@ -351,12 +351,12 @@ async def _wait(
     exchange: Exchange, number: int, longest: float
 ) -> tuple[tuple[Item, bytes], bool] | None:
     """Read again whenever the node may have a new message, until there is one or the wait is over."""
-    face, news = exchange.face, asyncio.Event()
-    stop = face.broker.new_items.wait(exchange.node, news.set)
+    news = asyncio.Event()
+    stop = exchange.face.broker.new_items.wait(exchange.node, news.set)
     try:
         async with asyncio.timeout(longest):
             while True:
-                await face.waiting.until(news.wait())
+                await exchange.wait(news.wait())
                 news.clear()
                 if (found := await _read(exchange, number)) is not None:
                     return found

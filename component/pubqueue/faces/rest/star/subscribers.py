@@ -323,7 +323,7 @@ async def _send_messages(exchange: Exchange, stream: web.StreamResponse, number:
     try:
         while True:
             news.clear()
-            _check_account(exchange)
+            exchange.check_login()
             read = ReadNewer(exchange.by, exchange.node, number, most=EVENTS_PAGE, room=ROOM)
             newer: NewerItems = await exchange.ask(read)
             if number and not newer.kept:
@@ -341,7 +341,7 @@ async def _wait(exchange: Exchange, stream: web.StreamResponse, news: asyncio.Ev
     """Wait for an event; after a while without one, send a comment: then the rights are checked again."""
     try:
         async with asyncio.timeout(BEAT):
-            await exchange.face.waiting.until(news.wait())
+            await exchange.wait(news.wait())
     except TimeoutError:
         await stream.write(b": the stream is open\n\n")
 
@@ -350,7 +350,7 @@ async def _send_counts(exchange: Exchange, stream: web.StreamResponse) -> None:
     known: dict[str, int] | None = None
     silent = 0.0
     while True:
-        _check_account(exchange)
+        exchange.check_login()
         described = await exchange.destined(is_queue=True)
         if described.depth is None:
             raise ProblemError(403, "forbidden", "counts are for owners and publishers")
@@ -362,18 +362,7 @@ async def _send_counts(exchange: Exchange, stream: web.StreamResponse) -> None:
             silent = 0.0
             await stream.write(b": the stream is open\n\n")
         silent += EVERY
-        await exchange.face.waiting.until(asyncio.sleep(EVERY))
-
-
-def _check_account(exchange: Exchange) -> None:
-    """Refuse to continue for a user that was removed, or has another password.
-
-    Raises:
-        ProblemError: it was, or has.
-
-    """
-    if not exchange.face.accounts.holds(exchange.proven):
-        raise ProblemError(401, "unauthorized", "the user is gone, or has other credentials")
+        await exchange.wait(asyncio.sleep(EVERY))
 
 
 def _event(name: str, document: dict[str, Any], number: int | None = None) -> bytes:
