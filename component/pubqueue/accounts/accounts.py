@@ -156,6 +156,8 @@ class Accounts:
 
     def _take(self, users: Iterable[User]) -> None:
         self._users = {user.name: user for user in users}
+        named = {self._account(name): user.projects for name, user in self._users.items()}
+        self.principals.assign(named)
         self._marks = {user.name: user.marks for user in self._users.values()}
         self._tokens = {digest: user for user in self._users.values() for digest in user.tokens}
         self._certificates: dict[Subject, User] = {

@@ -316,6 +316,7 @@ class Principals:
         self._local: frozenset[Jid] = frozenset()
         self._anonymous: frozenset[str] = frozenset()
         self._rosters: frozenset[str] = frozenset()
+        self._projects: Mapping[Jid, frozenset[str] | None] = {}
         self._made = lru_cache(maxsize=REMEMBERED)(self._make)
         self.of: Callable[[Jid], Principal] = self._made
 
@@ -339,13 +340,21 @@ class Principals:
         self._rosters = frozenset(domains)
         self._made.cache_clear()
 
+    def assign(self, projects: Mapping[Jid, frozenset[str] | None]) -> None:
+        """Set the projects of accounts; None: all. If those of any are named, none exist for accounts of foreign servers."""
+        self._projects = projects
+        self._made.cache_clear()
+
     def _make(self, address: Jid) -> Principal:
         account = account_of(address)
         domain = account.rpartition("@")[2]
+        local = domain == self._home or account in self._local
+        named = any(one is not None for one in self._projects.values())
         return Principal(
             address,
             admin=account in self._admins,
-            local=domain == self._home or account in self._local,
+            local=local,
+            projects=self._projects.get(account, frozenset() if named and not local else None),
             rosters=domain in self._rosters,
             anonymous=domain in self._anonymous,
         )

@@ -553,7 +553,7 @@ class Principal(Struct, frozen=True, gc=False):
 
     `contact` is its entry in the rosters of the node's owners, None until these have been read.
     `rosters` means that the rosters of its server's accounts can be read. `anonymous` marks an
-    account without credentials.
+    account without credentials. Of the names of projects only those in `projects` exist for it; None: all.
     """
 
     jid: Jid
@@ -561,6 +561,7 @@ class Principal(Struct, frozen=True, gc=False):
     local: bool = False
     rosters: bool = False
     anonymous: bool = False
+    projects: frozenset[str] | None = None
     contact: tuple[Contact, ...] | None = None
     account: Jid = Jid("")
     """The account of the requester, from its JID."""

@@ -175,7 +175,10 @@ def may_create(principal: Principal, policy: CreationPolicy) -> bool:
             return principal.admin
 
 
-# Reserved names: a namespace belongs to the account in the name, or to the operator.
+# Reserved names: a namespace belongs to the account in the name, to the accounts of a project, or to the operator.
+#
+# A node below `projects/P/` belongs to the project P: for an account whose projects are named, and P is none of them, it does
+# not exist, and it cannot make one. The operator names the projects of users.
 #
 # A node below `replies/` contains answers to an account, so it belongs to that account, whichever
 # account created it: only the account itself and administrators create and manage such a node, and
@@ -192,6 +195,18 @@ def of_account(name: NodeName) -> str | None:
         if name.startswith(space):
             return name[len(space) :]
     return None
+
+
+PROJECTS: Final = "projects/"
+"""The prefix of names that belong to the project that follows it."""
+
+
+def is_hidden(by: Principal, name: NodeName) -> bool:
+    """Return whether the name is one of a project that does not exist for the account."""
+    if by.projects is None or by.admin or not name.startswith(PROJECTS):
+        return False
+    project, slash, _ = name[len(PROJECTS) :].partition("/")
+    return bool(slash) and project not in by.projects
 
 
 def taken(by: Principal, name: NodeName) -> Refused | None:
@@ -276,7 +291,7 @@ def bind(
             after = replace(after, **{reference.meant: ""})
     for setting, name in named(before, after):
         reference, other = REFERENCES[setting], others.nodes.get(name, Other(None))
-        if not _may_name(by, reference.action, other, others.policy):
+        if is_hidden(by, name) or not _may_name(by, reference.action, other, others.policy):
             words = f"{setting}: you may not {reference.action.name.lower()} to {name!r}"
             return Refused(Refusal.FORBIDDEN, words, setting=setting)
         if reference.meant:

@@ -103,6 +103,8 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
 
 def sees(by: Principal, node: Node, affiliation: Affiliation) -> bool:
     """Return whether the principal may know that the node exists."""
+    if access.is_hidden(by, node.name):
+        return False
     return access.barred(access.standing_of(by, affiliation), node) is None
 
 

@@ -18,6 +18,7 @@ from pubqueue.model.records import (
     size_of_ids,
 )
 from pubqueue.model.transactions import OnTaken, name_of_transaction
+from pubqueue.rules.access import is_hidden
 from pubqueue.rules.dead_letters import Cancel, Redrive
 from pubqueue.rules.nodes import SetAffiliations
 from pubqueue.rules.publication import Publish
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Sized
     from typing import Protocol
 
-    from pubqueue.model.entities import Draft, Millis, NodeName
+    from pubqueue.model.entities import Draft, Millis, NodeName, Principal
     from pubqueue.model.records import PublishKey
     from pubqueue.rules.commit import CommitVersion
     from pubqueue.rules.discovery import Describe
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 
     class NamesNode(Protocol):
         """A request about one node."""
+
+        @property
+        def by(self) -> Principal:
+            """Who sends it."""
 
         @property
         def node(self) -> NodeName | None:
@@ -101,19 +106,33 @@ def is_node(name: NodeName) -> bool:
 
 
 def of_node(request: NamesNode) -> Refused | None:
-    """Refuse a request with an invalid name of a node."""
-    return None if request.node is None or is_node(request.node) else NO_NODE_ID
+    """Refuse a request with an invalid name of a node, or that of a project which does not exist for the account."""
+    if request.node is None:
+        return None
+    return _of_name(request.by, request.node) if is_node(request.node) else NO_NODE_ID
+
+
+def _of_name(by: Principal, node: NodeName) -> Refused | None:
+    hides = by.projects is not None and is_hidden(by, node)
+    return Refused(Refusal.NODE_NOT_FOUND) if hides else None
+
+
+def of_new_node(request: NamesNode) -> Refused | None:
+    """Refuse to make a node of an invalid name, or below a project of others."""
+    if of_node(request) is None or request.node is None or not is_node(request.node):
+        return of_node(request)
+    return Refused(Refusal.FORBIDDEN, f"{request.node!r} is for accounts of its project to make")
 
 
 def of_description(request: Describe) -> Refused | None:
     """Refuse an invalid name for accounts that manage nodes; for others such a node simply does not exist."""
-    return of_node(request) if request.manage else None
+    return of_node(request) if request.manage else _of_name(request.by, request.node)
 
 
 def of_publish(request: Publish) -> Refused | None:
     """Refuse names, priorities and spans beyond their bounds, and an id that occurs twice."""
-    if not is_node(request.node):
-        return NO_NODE_ID
+    if (no := of_node(request)) is not None:
+        return no
     drafts = request.drafts
     if request.key is not None and (no := _of_key(request.key, drafts)) is not None:
         return no
@@ -194,8 +213,8 @@ def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
 
 def of_settle(request: Settle) -> Refused | None:
     """Refuse a name or a pause beyond its bounds, and an id that occurs twice."""
-    if not is_node(request.node):
-        return NO_NODE_ID
+    if (no := of_node(request)) is not None:
+        return no
     if request.delay is not None and (no := _of_span(request.delay)) is not None:
         return no
     if request.remember is not None and (no := _of_memory(request)) is not None:
@@ -205,8 +224,8 @@ def of_settle(request: Settle) -> Refused | None:
 
 def of_take(request: Take) -> Refused | None:
     """Refuse a name beyond its bounds, a count of zero, and a wait beyond the maximum of a request."""
-    if not is_node(request.node):
-        return NO_NODE_ID
+    if (no := of_node(request)) is not None:
+        return no
     if request.count < 1:
         return Refused(Refusal.BAD_REQUEST, "count: at least one item", setting="count")
     if request.bytes is not None and request.bytes < 1:
