@@ -14,10 +14,10 @@ from harness import virtual_time
 from harness.batches.inside import cut, held_items, session_of
 from harness.servers.queue_service import in_turn, refuse, result
 
+from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.refusals import Reject, Release
 from pubqueue_xeps.worker import status
-from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.status import (
     COUNTED,
     SENTENCES,
