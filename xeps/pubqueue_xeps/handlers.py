@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.payloads.decoding import Content
     from pubqueue_xeps.wire.times import Span
 
+__all__ = ["Handlers"]
+
 
 # Which handler matches an item: a pure function of the item's content.
 #

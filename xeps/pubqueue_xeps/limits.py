@@ -13,6 +13,8 @@ from typing import Final
 from pubqueue_xeps.wire.refusals import Outcome, outcome_of
 from pubqueue_xeps.wire.times import MAX_DELAY, Span, span
 
+__all__ = ["Backoff", "Limits", "TimeLimit"]
+
 MAX_PAUSE: Final = 3600.0
 """The longest doubled pause, in seconds."""
 

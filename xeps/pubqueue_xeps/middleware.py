@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pubqueue_xeps.item import Item
 
 
+__all__ = ["ErrorReporting", "Facts", "Middleware", "Next", "NotCalledOn", "Timed", "Timing"]
+
 Next = Callable[["Item"], Awaitable[object]]
 
 handler_name: Final[ContextVar[str]] = ContextVar("pubqueue handler", default="")

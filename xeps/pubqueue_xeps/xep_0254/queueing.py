@@ -37,6 +37,18 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.times import When
 
 
+__all__ = [
+    "XEP_0254",
+    "Deleted",
+    "Delivered",
+    "Lock",
+    "Purged",
+    "QueueSubscription",
+    "Retracted",
+    "Unlocked",
+    "queueing",
+]
+
 # The events of a queue, read from bare elements (sections 2.2 to 2.4).
 
 Place = tuple[str, str]
