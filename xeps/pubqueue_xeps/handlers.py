@@ -165,6 +165,8 @@ def _is(found: object, wanted: object) -> bool:
     return isinstance(found, bool) == isinstance(wanted, bool) and found == wanted
 
 
+# One handler: a function, its argument types, the items that it matches, and its limits.
+
 NOTHING: Final = object()
 """The handler takes only the item."""
 
@@ -229,6 +231,8 @@ def _annotation(function: Callable[..., object], parameter: str, called: str) ->
         )
     return hints[parameter]
 
+
+# The handlers of a worker.
 
 F = TypeVar("F", bound="Callable[..., object]")
 

@@ -1,4 +1,12 @@
-"""An item of a queue, locked to a worker: for handlers that are coroutine functions, and for plain functions."""
+"""An item of a queue, locked to a worker: `Item` for handlers that are coroutine functions, `BlockingItem` for plain functions.
+
+    def handle(item: BlockingItem) -> None:
+        rebook(item.decode(Flight))
+
+    Worker(node="jobs", requests=10).run_blocking(handle)
+
+calls a plain function for each item.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from contextvars import copy_context
 from functools import wraps
@@ -21,11 +22,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Blocking(Generic[A]):
+class Blocking(ABC, Generic[A]):
     """An object without asyncio, in front of one whose methods are coroutine functions.
 
-    class BlockingPublisher(Blocking[Publisher]):
-        publish = blocking(Publisher.publish)
+    Its own methods are made of those:
+
+        class BlockingPublisher(Blocking[Publisher]):
+            publish = blocking(Publisher.publish)
     """
 
     __slots__ = ()
@@ -33,9 +36,9 @@ class Blocking(Generic[A]):
     _twin: A
     """The object that does the work, in an event loop of another thread."""
 
+    @abstractmethod
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine in that loop, and return its result."""
-        raise NotImplementedError
 
 
 def blocking(
@@ -72,6 +75,12 @@ def wait_for(work: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R
     except BaseException:  # usually an interrupt: no thread waits for it any more
         future.cancel()
         raise
+
+
+# Each call of a blocking function has a thread of its own.
+#
+# There is no pool: it would need as many threads as may run at once, and would wait for them at the end of the program.
+# These threads are daemons, so a program ends even if one of them hangs; a thread cannot be cancelled.
 
 
 def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
@@ -118,6 +127,9 @@ def is_async(function: Callable[..., object]) -> bool:
 def name_of(function: Callable[..., object]) -> str:
     """Return the name of a function, or of the class of a callable object."""
     return getattr(function, "__name__", type(function).__name__)
+
+
+# After a fork, a parent process's connection is not used, because both would read from it.
 
 
 class Process:

@@ -3,7 +3,10 @@
     async with Publisher() as publisher:                        # the connection is in PUBQUEUE_URL
         await publisher.publish("jobs", {"flight": "LH 400"})
 
-`BlockingPublisher` does the same without asyncio.
+`BlockingPublisher` does the same without asyncio:
+
+    with BlockingPublisher() as publisher:
+        publisher.publish("jobs", {"flight": "LH 400"})
 """
 
 from __future__ import annotations
@@ -31,10 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from pubqueue_xeps.client.connection import Connect
-    from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.publication import Carry, NewItem, Published, Retracted
-    from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.wire.times import When
     from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 

@@ -114,6 +114,8 @@ def new_id() -> str:
     )
 
 
+# From a value to XML.
+
 START: Final = f"<json xmlns='{JSON}'>"
 END: Final = "</json>"
 
@@ -186,6 +188,9 @@ def _xml(payload: object) -> str:
         return xml_text(payload, PUBSUB)
     except (TypeError, AttributeError):  # a number, for example, in place of an element's text
         raise TypeError("has a name, text or attribute that is not a str") from None
+
+
+# The publish of one item; values that XML cannot carry are refused before it is sent.
 
 
 def publication(

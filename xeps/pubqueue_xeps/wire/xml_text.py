@@ -1,7 +1,4 @@
-"""XML as text: escaping that a parser undoes, and elements written with default namespaces.
-
-The standard library writes `ns0:job`, and Spark's XML functions would make columns with such names.
-"""
+"""XML as text: values that a parser returns unchanged, and elements."""
 
 from __future__ import annotations
 
@@ -56,6 +53,10 @@ def attributes(**values: object) -> str:
     """Return attributes with a space before each; None is left out, and _ is written as -."""
     given = ((name.replace("_", "-"), value) for name, value in values.items() if value is not None)
     return "".join(f" {name}={quote(str(value))}" for name, value in given)
+
+
+# An element as text, with default namespaces, and prefixes only where they are needed. The standard library writes
+# `ns0:job`, and Spark's XML functions would make columns with such names.
 
 
 def xml_text(element: Element, outer: str = "") -> str:

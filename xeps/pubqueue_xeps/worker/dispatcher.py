@@ -1,7 +1,7 @@
 """Passes the items of one worker to its handlers.
 
 An item whose handler is busy keeps waiting while others overtake it. It has not been begun, so it is released after
-half of its lock's time, like all waiting items (`lock_extender`), or as soon as the worker ends. It is not released
+half of its lock's time, like all waiting items (`LockExtender`), or as soon as the worker ends. It is not released
 earlier to make room for other kinds of work: with a long queue of one kind, the worker would then fetch and release
 item after item, as fast as the connection allows.
 """

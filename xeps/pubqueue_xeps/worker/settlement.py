@@ -1,4 +1,4 @@
-"""Retracts and unlocks items, repeating each request until there is a final answer.
+"""Retracts and unlocks items, repeating each request until there is a final answer, and extends their locks meanwhile.
 
 A retract is final when the service has confirmed it twice: by the answer and by the delete notification (XEP-0254
 section 2.3). Either may be lost with a connection. So a request is repeated when its answer, or the notification, does
@@ -344,6 +344,16 @@ class Settlements:
             self._on_final(question.item.place)
         question.resolve(answer)
 
+
+# Extends locks while their items are being handled.
+#
+# A lock is extended after half of its time, which leaves the other half for lost answers, reconnects and clocks that
+# differ. A worker whose event loop hangs extends no locks, so it delays its items by no more than a lock timeout.
+# `touch_for` is the limit for a handler that never returns.
+#
+# Items that the worker has not begun by half-time are released, which counts as no failure. If their locks were
+# extended too, a worker with a large window and slow handlers would keep items from workers that could process them at
+# once; if they were left alone, each would time out and count as a failure.
 
 SHORTEST: Final = 0.5
 """The minimum time between two touches of an item, in seconds, whatever the clocks show: half of the shortest lock."""

@@ -43,7 +43,6 @@ import threading
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from signal import SIGINT, SIGTERM, Signals
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from pubqueue_xeps.client.connection import Connect, connect

@@ -183,6 +183,8 @@ def _read_lock(message: Element) -> Lock | None:
         return None
 
 
+# The plugin.
+
 EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Delivered: "queue_item",
     Retracted: "queue_retract",

@@ -259,6 +259,9 @@ def _sentence(message: str, struct: str) -> str:
     return f"The field {path!r} of the payload cannot be read{why}."
 
 
+# A received payload, as XML or as its value.
+
+
 def type_of(payload: Element, header: str | None = None) -> str | None:
     """Return the content type of an element; `header` is the header `content-type` of its item."""
     found = _in_wrapper(payload, header)

@@ -89,6 +89,8 @@ def locked(answer: Element) -> bool | None:
     return None if retracted is None else retracted.find(LOCKED) is not None
 
 
+# Subscribe and unsubscribe, and the forms that go with them (XEP-0254 section 2.1).
+
 QUEUE_REQUESTS: Final = "pubsub#queue_requests"
 QOS_LEVEL: Final = "x-queueing#qos"
 FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
