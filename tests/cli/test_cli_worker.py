@@ -29,7 +29,7 @@ members = ["bot@localhost"]
 """
 APP = """
 import sys
-from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.handlers import Handlers
 
 app = Handlers()
 nothing = Handlers()

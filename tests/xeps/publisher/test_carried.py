@@ -18,9 +18,8 @@ from pubqueue_xeps.errors import (
     PendingFailed,
     Refused,
 )
-from pubqueue_xeps.publisher.blocking import BlockingPublisher
-from pubqueue_xeps.publisher.publisher import Publisher
-from pubqueue_xeps.wire.published import NewItem, Published
+from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
+from pubqueue_xeps.wire.publication import NewItem, Published
 
 pytestmark = pytest.mark.e2e
 QUICK = Timings(answer=0.3, backoff_min=0.01, backoff_max=0.1, parting=2)

@@ -24,7 +24,7 @@ from pubqueue.rules.settle_each import LockName
 from pubqueue.rules.validity import MAX_GROUP_LENGTH, is_group
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,7 +15,7 @@ from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, account_of, seconds
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

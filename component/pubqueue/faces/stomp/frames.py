@@ -17,7 +17,7 @@ from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

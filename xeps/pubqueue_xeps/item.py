@@ -1,11 +1,21 @@
-"""One item of a queue, locked to a worker."""
+"""An item of a queue, locked to a worker: `Item` for handlers that are coroutine functions, `BlockingItem` for plain functions.
+
+    def handle(item: BlockingItem) -> None:
+        rebook(item.decode(Flight))
+
+    Worker(node="jobs", requests=10).run_blocking(handle)
+
+calls a plain function for each item.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
+from pubqueue_xeps.client.threads import Blocking, blocking, wait_for
 from pubqueue_xeps.errors import (
     GoneUnconfirmed,
     LockLost,
@@ -14,8 +24,8 @@ from pubqueue_xeps.errors import (
     Refused,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire.payloads.payload import Content, header_of
-from pubqueue_xeps.wire.published import NewItem, Published, carrying
+from pubqueue_xeps.wire.payloads.decoding import Content, header_of
+from pubqueue_xeps.wire.publication import NewItem, Published, carrying
 from pubqueue_xeps.wire.refusals import (
     CORRELATION,
     PLACE,
@@ -29,16 +39,19 @@ from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.times import span, until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
     from datetime import datetime
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.wire.published import Carry
+    from pubqueue_xeps.wire.publication import Carry
     from pubqueue_xeps.wire.times import Span, When
-    from pubqueue_xeps.worker.settlement import Verb
-    from pubqueue_xeps.xep_0254.event import Delivered, Lock, Place
+    from pubqueue_xeps.xep_0254.queueing import Delivered, Lock, Place
 
+
+R = TypeVar("R")
+
+Verb = Literal["retract", "unlock"]
 State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
 
 
@@ -57,89 +70,47 @@ class Holder(Protocol):
         """Publish another item."""
 
 
-class Item(Content):
-    """An item that is locked to this worker until it is retracted or unlocked.
+class ItemFacts(Content):
+    """What the publisher and the service say of an item."""
 
-    `async with item:` retracts the item on a clean exit and unlocks it when the block raises, with the outcome that the
-    exception stands for. Release, Failed and Reject end there; any other exception counts as a failure and is
-    re-raised. If the lock is lost meanwhile, or the item turns out to be gone and it is unknown which worker deleted
-    it, leaving the block logs that and does not raise. `item.state` has the result; it is "retracted" only for the
-    worker that deleted the item.
+    __slots__ = ()
 
-    While the item is in hand, the worker extends the lock (`touch_for` of `Worker`). If the lock is still lost,
-    `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops halfway may leave more to
-    repair than work that is done twice. If the item is delivered to this worker again, its handler continues with it,
-    and `lock_lost` is cleared. A handler that can stop early checks `lock_lost` or waits for it.
-    """
-
-    __slots__ = (
-        "_delivered",
-        "_follow_ups",
-        "_holder",
-        "_replied",
-        "_state",
-        "begun",
-        "carry",
-        "lock",
-        "lock_lost",
-        "locked",
-    )
-
-    def __init__(self, delivered: Delivered, holder: Holder) -> None:
-        self._delivered = delivered
-        self._holder = holder
-        self._state: State = "waiting"
-        self._follow_ups = 0
-        self._replied = False
-        self.lock_lost = asyncio.Event()
-        self.lock: Lock | None = delivered.lock
-        self.carry: Carry | None = None
-        """Called with the headers of each follow-up's publish; returns the headers to send. A middleware may set it."""
-        # by the event loop's clock: when we were notified of this lock, and when the work began
-        self.locked = self.begun = asyncio.get_running_loop().time()
+    delivered: Delivered
 
     @property
-    def state(self) -> State:
-        """The item's state."""
-        return self._state
-
-    def become(self, state: State) -> None:
-        """Change the state; only the worker calls this."""
-        self._state = state
-        if state == "lost":
-            self.lock_lost.set()
-        elif state == "in hand":
-            self.lock_lost.clear()
+    @abstractmethod
+    def lock(self) -> Lock | None:
+        """The lock as it was last extended, or None if the service does not report it."""
 
     @property
     def id(self) -> str:
         """The item's id, unique in its node; record it to avoid doing the same work twice."""
-        return self._delivered.id
+        return self.delivered.id
 
     @property
     def node(self) -> str:
         """The queue that the item comes from."""
-        return self._delivered.node
+        return self.delivered.node
 
     @property
     def place(self) -> Place:
         """The item's node and id; together they are unique in the service."""
-        return self._delivered.node, self._delivered.id
+        return self.delivered.node, self.delivered.id
 
     @property
     def payload(self) -> Element | None:
         """The payload as an element, or None if the item has none."""
-        return self._delivered.payload
+        return self.delivered.payload
 
     @property
     def publisher(self) -> str | None:
         """The JID that published the item, or None if the service does not report it."""
-        return self._delivered.publisher
+        return self.delivered.publisher
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers that the publisher sent with the payload (XEP-0131); for a repeated name, the last value."""
-        return self._delivered.headers
+        return self.delivered.headers
 
     def _header(self) -> str | None:
         return header_of(self.headers)
@@ -168,6 +139,69 @@ class Item(Content):
     def published(self) -> datetime | None:
         """When the item was published, by the service's clock, or None if the service does not report it."""
         return self.lock.published if self.lock else None
+
+    @property
+    def wants_reply(self) -> bool:
+        """Whether the item was published by `Publisher.ask`, so that `reply` has an addressee."""
+        to = self.headers.get(REPLY_TO, "")
+        return to.startswith(PLACE) and bool(self.headers.get(CORRELATION))
+
+
+class Item(ItemFacts):
+    """An item that is locked to this worker until it is retracted or unlocked.
+
+    `async with item:` retracts the item on a clean exit and unlocks it when the block raises, with the outcome that the
+    exception stands for. Release, Failed and Reject end there; any other exception counts as a failure and is
+    re-raised. If the lock is lost meanwhile, or the item turns out to be gone and it is unknown which worker deleted
+    it, leaving the block logs that and does not raise. `item.state` has the result; it is "retracted" only for the
+    worker that deleted the item.
+
+    While the item is in hand, the worker extends the lock (`touch_for` of `Worker`). If the lock is still lost,
+    `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops halfway may leave more to
+    repair than work that is done twice. If the item is delivered to this worker again, its handler continues with it,
+    and `lock_lost` is cleared. A handler that can stop early checks `lock_lost` or waits for it.
+    """
+
+    __slots__ = (
+        "_follow_ups",
+        "_holder",
+        "_replied",
+        "_state",
+        "begun",
+        "carry",
+        "delivered",
+        "lock",
+        "lock_lost",
+        "locked",
+    )
+
+    lock: Lock | None
+
+    def __init__(self, delivered: Delivered, holder: Holder) -> None:
+        self.delivered = delivered
+        self._holder = holder
+        self._state: State = "waiting"
+        self._follow_ups = 0
+        self._replied = False
+        self.lock_lost = asyncio.Event()
+        self.lock = delivered.lock
+        self.carry: Carry | None = None
+        """Called with the headers of each follow-up's publish; returns the headers to send. A middleware may set it."""
+        # by the event loop's clock: when we were notified of this lock, and when the work began
+        self.locked = self.begun = asyncio.get_running_loop().time()
+
+    @property
+    def state(self) -> State:
+        """The item's state."""
+        return self._state
+
+    def become(self, state: State) -> None:
+        """Change the state; only the worker calls this."""
+        self._state = state
+        if state == "lost":
+            self.lock_lost.set()
+        elif state == "in hand":
+            self.lock_lost.clear()
 
     async def retract(self) -> None:
         """Delete the item from the queue: its work is done (XEP-0254 section 2.3).
@@ -263,12 +297,6 @@ class Item(Content):
         self._replied = True
         return published
 
-    @property
-    def wants_reply(self) -> bool:
-        """Whether the item was published by `Publisher.ask`, so that `reply` has an addressee."""
-        to = self.headers.get(REPLY_TO, "")
-        return to.startswith(PLACE) and bool(self.headers.get(CORRELATION))
-
     async def respond(self, result: object) -> None:
         """Reply with a handler's return value, if a reply is wanted and was not sent yet, and the value is not None.
 
@@ -317,3 +345,35 @@ class Item(Content):
 
 def _patience(timeout: Span | None) -> float | None:
     return None if timeout is None else span("timeout", timeout)
+
+
+class BlockingItem(ItemFacts, Blocking[Item]):
+    """An `Item` for a handler that is a plain function; `Worker.run_blocking` settles it.
+
+    Its methods block. Call them from the handler's thread, or from threads that the handler starts. If the publisher
+    wants a reply, the handler's return value is the reply.
+    """
+
+    __slots__ = ("_loop", "_twin", "delivered")
+
+    def __init__(self, item: Item, loop: asyncio.AbstractEventLoop) -> None:
+        self._twin = item
+        self._loop = loop
+        self.delivered = item.delivered
+
+    @property
+    def lock(self) -> Lock | None:
+        """The lock as it was last extended, or None if the service does not report it."""
+        return self._twin.lock
+
+    @property
+    def lock_lost(self) -> bool:
+        """Whether the lock is lost: a handler that can stop early may check this."""
+        return self._twin.lock_lost.is_set()
+
+    publish = blocking(Item.publish)
+    reply = blocking(Item.reply)
+    touch = blocking(Item.touch)
+
+    def _wait(self, work: Coroutine[Any, Any, R]) -> R:
+        return wait_for(work, self._loop)

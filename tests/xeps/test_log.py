@@ -7,8 +7,8 @@ import pytest
 
 from pubqueue import Handlers
 from pubqueue.testing import Service
+from pubqueue_xeps.log import HOME, trimmed
 from pubqueue_xeps.worker import status
-from pubqueue_xeps.worker.threads import HOME, trimmed
 
 
 @pytest.fixture(scope="module")

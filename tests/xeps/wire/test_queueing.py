@@ -5,7 +5,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from pubqueue_xeps.wire.refusals import Outcome
-from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline, fault, lock
+from pubqueue_xeps.wire.requests.queueing import ItemRequests, deadline, fault, lock
 
 ITEMS = ItemRequests("jobs & more")
 

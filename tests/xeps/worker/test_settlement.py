@@ -13,11 +13,11 @@ from harness.servers.queue_service import TIME, answer, refuse, stamp
 from pubqueue.testing import make_item
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
+from pubqueue_xeps.item import Item
 from pubqueue_xeps.wire.times import ServiceClock, read_time
 from pubqueue_xeps.worker.held_items import WaitingItems
-from pubqueue_xeps.worker.item import Item
-from pubqueue_xeps.worker.lock_extender import LockExtender
-from pubqueue_xeps.xep_0254.event import Delivered, Lock
+from pubqueue_xeps.worker.settlement import LockExtender
+from pubqueue_xeps.xep_0254.queueing import Delivered, Lock
 
 
 def test_the_services_time_goes_on_with_the_monotonic_clock(monkeypatch):

@@ -6,16 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pubqueue_xeps.middleware import ErrorReporting, Facts, Timed, Timing, handler_name, wrapped
 from pubqueue_xeps.wire.payloads.decoding import DecodeError
 from pubqueue_xeps.wire.refusals import Failed, Reject, Release
-from pubqueue_xeps.worker.handling.middleware import (
-    ErrorReporting,
-    Facts,
-    Timed,
-    Timing,
-    handler_name,
-    wrapped,
-)
 
 ITEM = SimpleNamespace(
     node="jobs", id="i1", attempt=3, failures=2, publisher="etl@localhost", payload="secret"
