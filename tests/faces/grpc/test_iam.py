@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from faces.grpc import clients
 from faces.grpc.clients import IAM, PUBLISHER, SUBSCRIBER, Stub, code_of
-from faces.grpc.test_who_calls import basic
+from faces.grpc.test_callers import basic
 from faces.sides import SERVICE
 from grpc import StatusCode
 
