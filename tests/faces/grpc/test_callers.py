@@ -13,10 +13,10 @@ import grpc
 import pytest
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, TOKEN, Stub, code_of
-from faces.sides import RIGHT, SERVICE
 from grpc import StatusCode
 from harness.patience import until
 from harness.servers.tls import certify, openssl
+from harness.servers.users import CHEAP, RIGHT, SERVICE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,7 +53,7 @@ DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
 MORE = (
     User("tok", tokens=DIGEST, local=True),
     User("cert", certificate=credentials.read_subject("CN=cert,O=example"), local=True),
-    User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
+    User("few", password=CHEAP, projects=frozenset({"shop"}), local=True),
 )
 
 

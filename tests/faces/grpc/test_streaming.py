@@ -9,10 +9,10 @@ import pytest
 from faces.contract import stored
 from faces.grpc.clients import SUBSCRIBER, Stub, silent
 from faces.grpc.test_callers import basic
-from faces.sides import SERVICE
 from grpc import StatusCode
 from harness.batches.facts import who
 from harness.patience import TIMEOUT, until
+from harness.servers.users import SERVICE
 
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refusal

@@ -2,7 +2,7 @@
 
 import pytest
 from faces.rest.clients import client, follow
-from faces.sides import RIGHT
+from harness.servers.users import RIGHT
 
 
 @pytest.mark.parametrize("path", ["/queues/jobs", "/none"])

@@ -15,8 +15,8 @@ from faces.contract import stored
 from faces.rest.clients import follow, served
 from faces.rest.push.hooks import Hook, hooked, pushes_to, pushing, register, state
 from faces.rest.star.steps import post
-from faces.sides import SERVICE
 from harness.patience import LOOK, TIMEOUT, until
+from harness.servers.users import SERVICE
 
 from pubqueue.faces.push import worker
 from pubqueue.model.entities import Jid, NodeName, later, seconds

@@ -2,9 +2,9 @@
 
 import pytest
 from faces.contract import stored
-from faces.sides import SERVICE
 from faces.stomp.serving import BOSS, ended, put
 from harness.batches.facts import JOBS
+from harness.servers.users import SERVICE
 
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.model.entities import ItemId

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from faces.sides import RIGHT
 from faces.stomp.served.service import SERVED, StompService
 from harness.documents.documented import ROOT, blocks
 from harness.operators.browser import chromium
 from harness.operators.page_server import page_server
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT
 from harness.stores.recount import recount
 
 from pubqueue.faces.stomp.codec import V12, Frame, FrameReader, Side, write

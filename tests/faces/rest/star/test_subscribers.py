@@ -11,8 +11,8 @@ import pytest
 from faces.rest.clients import follow, hosted, links, served
 from faces.rest.push.hooks import Hook, atom, pushing, register, state
 from faces.rest.star.steps import post
-from faces.sides import RIGHT
 from harness.patience import LOOK, TIMEOUT, until
+from harness.servers.users import RIGHT
 
 from pubqueue.faces.listener import Bounds
 from pubqueue.faces.rest.star import subscribers
