@@ -1,24 +1,19 @@
 """What a reload does to users, and to those who are logged in."""
 
 import asyncio
-from hashlib import sha256
 
+from config.files import DIGEST, PASSWORD, RIGHT, TOKEN
 from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.accounts import credentials
 from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Bearer, Plain, Role
 from pubqueue.config.reloading import Reloader
 from pubqueue.config.settings import Settings, UserSettings
 from pubqueue.faces.table import Row
 from pubqueue.wiring.serving import serve
-
-RIGHT, TOKEN = "correct horse", "a-token-of-twenty-two-c"
-PASSWORD = credentials.make(RIGHT).text
-DIGEST = sha256(TOKEN.encode()).hexdigest()
 
 
 async def prove(accounts, given, face="line"):

@@ -1,28 +1,13 @@
 """The users of the configuration: what is read, and what is refused."""
 
-from hashlib import sha256
-
 import pytest
+from config.files import DIGEST, PASSWORD, RIGHT, USER, of_service
 from rich.pretty import pretty_repr
 
-from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import Role
-from pubqueue.config.loading import load
 from pubqueue.config.users import accounts_of, locals_of, locked_out, summary, users_of
 from pubqueue.faces.checks import ConfigError
 from pubqueue.model.entities import Jid
-
-START = "jid = 'queue.example.org'\nsecret = 'a'\n"
-RIGHT, TOKEN = "correct horse", "a-token-of-twenty-two-c"
-PASSWORD = credentials.make(RIGHT).text
-DIGEST = sha256(TOKEN.encode()).hexdigest()
-USER = f"[[user]]\nname = 'etl'\npassword = '{PASSWORD}'\n"
-
-
-def from_file(folder, text):
-    path = folder / "pubqueue.toml"
-    path.write_text(START + text)
-    return load(path, {}, {})
 
 
 def test_a_user_is_read(tmp_path):
@@ -33,7 +18,7 @@ def test_a_user_is_read(tmp_path):
     local = true
     faces = ['page']
     """
-    settings = from_file(tmp_path, USER + more)
+    settings = of_service(tmp_path, USER + more)
     (user,) = users_of(settings)
     assert user.password.matches(RIGHT)
     assert user.tokens == {DIGEST}
@@ -47,20 +32,20 @@ def test_a_user_is_read(tmp_path):
 def test_a_password_may_stand_in_a_file(tmp_path):
     (tmp_path / "etl").write_text(f"{PASSWORD}\nsecond line\n")
     (user,) = users_of(
-        from_file(tmp_path, f"[[user]]\nname = 'etl'\npassword_file = '{tmp_path}/etl'")
+        of_service(tmp_path, f"[[user]]\nname = 'etl'\npassword_file = '{tmp_path}/etl'")
     )
     assert user.password.matches(RIGHT)
 
 
 def test_an_address_that_cannot_log_in_is_reported(tmp_path):
-    users = users_of(from_file(tmp_path, USER + "[[user]]\nname = 'bare'"))
+    users = users_of(of_service(tmp_path, USER + "[[user]]\nname = 'bare'"))
     (sentence,) = locked_out(users)
     assert "user 'bare' has no password" in sentence
 
 
 def test_a_user_with_the_role_admin_is_an_administrator_and_a_local_one_is_local(tmp_path):
     text = "admins = ['boss@example.org']\n" + USER + "roles = ['admin']\nlocal = true"
-    settings = from_file(tmp_path, text)
+    settings = of_service(tmp_path, text)
     assert settings.administrators() == ("boss@example.org", "etl@queue.example.org")
     assert locals_of(settings) == ("etl@queue.example.org",)
     principals = accounts_of(settings).principals
@@ -103,14 +88,14 @@ def test_a_user_with_the_role_admin_is_an_administrator_and_a_local_one_is_local
 )
 def test_what_cannot_be_a_user_is_one_sentence_without_a_secret(tmp_path, text, sentence):
     with pytest.raises(ConfigError) as refused:
-        from_file(tmp_path, text)
+        of_service(tmp_path, text)
     assert sentence in str(refused.value)
     assert refused.value.key.startswith(("user", "password_file"))
     assert "geheim" not in str(vars(refused.value)) + str(refused.value)
 
 
 def test_passwords_and_digests_are_not_shown(tmp_path):
-    settings = from_file(tmp_path, f"{USER}token_sha256 = ['{DIGEST}']")
+    settings = of_service(tmp_path, f"{USER}token_sha256 = ['{DIGEST}']")
     for shown in (repr(settings), pretty_repr(settings), repr(settings.user)):
         assert "etl" in shown
         assert PASSWORD not in shown

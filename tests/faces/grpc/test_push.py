@@ -32,6 +32,14 @@ INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
 
 
 @pytest.fixture
+def make_face():
+    settings = GrpcSettings(
+        anonymous="etl", push_to=("127.0.0.1:*", "localhost:*", "*.example.org:443")
+    )
+    return partial(clients.a_face, settings=settings)
+
+
+@pytest.fixture
 async def hook():
     async with a_hook() as one:
         yield one

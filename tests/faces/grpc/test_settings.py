@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from config.files import of_service
 from harness.patience import TIMEOUT
 
 from pubqueue.config.loading import load
@@ -12,17 +13,9 @@ from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.grpc.callers import GrpcTls
 from pubqueue.faces.grpc.settings import GrpcSettings
 
-START = "jid = 'queue.example.org'\nsecret = 'a'\n"
-
-
-def from_file(folder, text):
-    path = folder / "pubqueue.toml"
-    path.write_text(START + text)
-    return load(path, {}, {})
-
 
 def test_without_the_table_grpc_is_not_served(tmp_path):
-    settings = from_file(tmp_path, "")
+    settings = of_service(tmp_path, "")
     assert not settings.grpc.is_served
     assert settings.grpc.grpc_addresses() == settings.grpc.json_addresses() == ()
     assert not settings.grpc.json_shares_http(settings)
@@ -31,7 +24,7 @@ def test_without_the_table_grpc_is_not_served(tmp_path):
 
 def test_the_table_is_read(tmp_path):
     more = "listen = '8085, [::1]:8085'\nanonymous = 'dev'\nbridge = false\npush_to = ['*.example.org:443']"
-    settings = from_file(tmp_path, f"[grpc]\n{more}\nstreams = 7\n")
+    settings = of_service(tmp_path, f"[grpc]\n{more}\nstreams = 7\n")
     assert [place.shown for place in settings.grpc.grpc_addresses()] == [
         "127.0.0.1:8085",
         "[::1]:8085",
@@ -62,9 +55,9 @@ def test_json_may_be_all_that_is_served(tmp_path):  # G49
 
 
 def test_json_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp_path):  # G49
-    settings = from_file(tmp_path, "http = '127.0.0.1:9254'\n[grpc]\njson = '9254'")
+    settings = of_service(tmp_path, "http = '127.0.0.1:9254'\n[grpc]\njson = '9254'")
     assert settings.grpc.json_shares_http(settings)
-    settings = from_file(tmp_path, "http = '9254'\n[grpc]\njson = '9255'")
+    settings = of_service(tmp_path, "http = '9254'\n[grpc]\njson = '9255'")
     assert not settings.grpc.json_shares_http(settings)
 
 
@@ -76,13 +69,13 @@ def test_json_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp
     ],
 )
 def test_json_is_served_to_others_with_the_certificate_of_its_server(tmp_path, text):  # G40, G49
-    assert from_file(tmp_path, text).grpc.is_served
+    assert of_service(tmp_path, text).grpc.is_served
 
 
 def test_a_certificate_of_another_server_is_not_enough(tmp_path):  # G40, G49
     text = "http = '*:9254'\n[grpc]\njson = '*:9254'\ntls_certificate = 'a'\ntls_key = 'b'"
     with pytest.raises(ConfigError, match=r"grpc.json: .* in plain text"):
-        from_file(tmp_path, text)
+        of_service(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -108,21 +101,21 @@ def test_a_certificate_of_another_server_is_not_enough(tmp_path):  # G40, G49
 )
 def test_what_does_not_belong_together_is_refused(tmp_path, text, why):  # G40
     with pytest.raises(ConfigError, match=why):
-        from_file(tmp_path, f"[grpc]\n{text}\n")
+        of_service(tmp_path, f"[grpc]\n{text}\n")
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     text = "listen = '*:8085'\ntls_certificate = '/nowhere'\ntls_key = '/nowhere'"
-    settings = from_file(tmp_path, f"[grpc]\n{text}\n")
+    settings = of_service(tmp_path, f"[grpc]\n{text}\n")
     with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
         settings.grpc.grpc_tls(GrpcTls)
-    json = from_file(tmp_path, f"[grpc]\n{text.replace('listen', 'json')}\n")
+    json = of_service(tmp_path, f"[grpc]\n{text.replace('listen', 'json')}\n")
     with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
         json.grpc.json_places()
 
 
 def test_the_projects_of_a_user_are_read(tmp_path):
-    settings = from_file(tmp_path, "[[user]]\nname = 'etl'\nprojects = ['shop']\n")
+    settings = of_service(tmp_path, "[[user]]\nname = 'etl'\nprojects = ['shop']\n")
     assert settings.user[0].projects == ("shop",)
 
 

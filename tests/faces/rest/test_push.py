@@ -13,7 +13,17 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from faces.contract import stored
 from faces.rest.clients import follow, served
-from faces.rest.push.hooks import Hook, hooked, pushes_to, pushing, register, state
+from faces.rest.push.hooks import (
+    Hook,
+    counted,
+    disabled,
+    gone,
+    hooked,
+    pushes_to,
+    pushing,
+    register,
+    state,
+)
 from faces.rest.star.steps import post
 from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.users import SERVICE
@@ -26,16 +36,6 @@ from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.engine import Calendar
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-async def gone(rest, path="/queues/jobs"):
-    """Wait until the queue is empty."""
-    etl = await rest.as_()
-
-    async def count():
-        return (await etl.get(path)).json()["counts"]["messages"] == 0
-
-    await until(count, every=LOOK)
 
 
 async def test_a_message_is_posted_with_its_type_links_and_signature():  # R29, R31, W24, W05
@@ -221,12 +221,6 @@ async def test_what_an_answer_does_to_message_and_registration(answer, left):  #
         assert hook.count == 1
 
 
-async def counted(client, state):
-    """Return whether the one message of the queue is in this state."""
-    counts = (await client.get("/queues/jobs")).json()["counts"]
-    return (counts["messages"], counts[state]) == (1, 1)
-
-
 async def test_nothing_more_is_pushed_for_a_removed_user(monkeypatch):  # W20
     monkeypatch.setattr(worker, "RENEW", 0.05)
     hook = Hook()
@@ -242,15 +236,6 @@ async def test_nothing_more_is_pushed_for_a_removed_user(monkeypatch):  # W20
         await rest.broker.settled()
         assert await counted(etl, "queued")
         assert hook.count == 1
-
-
-async def disabled(client, place):
-    """Wait until the registration is disabled."""
-
-    async def is_disabled():
-        return (await state(client, place))["state"] == "disabled"
-
-    await until(is_disabled, every=LOOK)
 
 
 async def until_gone(client, place):
@@ -361,12 +346,6 @@ async def test_a_registration_outlives_its_instance(tmp_path):
             await post(await rest.as_(), b"a")
             assert (await hook.next())[1] == b"a"
             await gone(rest)
-
-
-@pytest.fixture
-async def patient():
-    async with asyncio.timeout(TIMEOUT):
-        yield
 
 
 async def set_state(client, place, wanted):

@@ -4,23 +4,16 @@ import subprocess
 import sys
 
 import pytest
+from config.files import of_service
 from harness.patience import TIMEOUT
 
 from pubqueue.config.loading import load
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.rest.profiles import profiles_of
 
-START = "jid = 'queue.example.org'\nsecret = 'a'\n"
-
-
-def from_file(folder, text):
-    path = folder / "pubqueue.toml"
-    path.write_text(START + text)
-    return load(path, {}, {})
-
 
 def test_without_the_table_rest_is_not_served(tmp_path):
-    settings = from_file(tmp_path, "")
+    settings = of_service(tmp_path, "")
     assert not settings.rest.is_served
     assert settings.rest.places() == ()
     assert not settings.rest.shares_http(settings)
@@ -28,7 +21,7 @@ def test_without_the_table_rest_is_not_served(tmp_path):
 
 def test_the_table_is_read(tmp_path):
     more = "listen = '8600, [::1]:8600'\nnothing = 204\nonce_for = 60\nproxies = ['10.0.0.1']\nmax_connections = 8"
-    settings = from_file(tmp_path, f"[rest]\n{more}\nrest_star = '/a/b'\nwrite_timeout = 3\n")
+    settings = of_service(tmp_path, f"[rest]\n{more}\nrest_star = '/a/b'\nwrite_timeout = 3\n")
     assert [place.shown for place in settings.rest.places()] == ["127.0.0.1:8600", "[::1]:8600"]
     rest, bounds = settings.rest, settings.rest.bounds()
     assert (rest.nothing, rest.once_for) == (204, 60)
@@ -44,14 +37,14 @@ def test_rest_may_be_all_that_is_served(tmp_path):
 
 
 def test_it_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp_path):
-    settings = from_file(tmp_path, "http = '127.0.0.1:9254'\n[rest]\nlisten = '9254'")
+    settings = of_service(tmp_path, "http = '127.0.0.1:9254'\n[rest]\nlisten = '9254'")
     assert settings.rest.shares_http(settings)
-    settings = from_file(tmp_path, "http = '9254'\n[rest]\nlisten = '9255'")
+    settings = of_service(tmp_path, "http = '9254'\n[rest]\nlisten = '9255'")
     assert not settings.rest.shares_http(settings)
 
 
 def test_a_profile_may_be_off(tmp_path):
-    settings = from_file(tmp_path, "[rest]\nlisten = '8600'\nrest_star = 'off'")
+    settings = of_service(tmp_path, "[rest]\nlisten = '8600'\nrest_star = 'off'")
     assert "rest-star" not in settings.rest.prefixes()
 
 
@@ -59,7 +52,7 @@ def test_a_profile_may_be_off(tmp_path):
     "more", ["proxies = ['10.0.0.0/24']", "plain_http = true", "tls_certificate='a'\ntls_key='b'"]
 )
 def test_it_may_be_served_to_others_where_passwords_are_safe_or_that_is_wanted(tmp_path, more):
-    assert from_file(tmp_path, f"[rest]\nlisten = '*:8600'\n{more}").rest.is_served
+    assert of_service(tmp_path, f"[rest]\nlisten = '*:8600'\n{more}").rest.is_served
 
 
 @pytest.mark.parametrize(
@@ -86,18 +79,18 @@ def test_it_may_be_served_to_others_where_passwords_are_safe_or_that_is_wanted(t
 )
 def test_what_cannot_be_meant_is_refused(tmp_path, text, words):
     with pytest.raises(ConfigError, match=words):
-        from_file(tmp_path, f"[rest]\n{text}\n")
+        of_service(tmp_path, f"[rest]\n{text}\n")
 
 
 def test_on_the_server_of_the_page_the_certificate_is_that_of_the_page(tmp_path):
     text = "http = '9254'\n[rest]\nlisten = '9254'\ntls_certificate = 'a'\ntls_key = 'b'"
     with pytest.raises(ConfigError, match="http_certificate"):
-        from_file(tmp_path, text)
+        of_service(tmp_path, text)
 
 
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path):
     text = "listen = '*:0'\ntls_certificate = '/nowhere.pem'\ntls_key = '/nowhere.key'"
-    settings = from_file(tmp_path, f"[rest]\n{text}\n")
+    settings = of_service(tmp_path, f"[rest]\n{text}\n")
     with pytest.raises(ConfigError, match=r"rest.tls_certificate .*nowhere"):
         settings.rest.places()
 

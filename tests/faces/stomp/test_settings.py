@@ -4,29 +4,22 @@ import subprocess
 import sys
 
 import pytest
+from config.files import of_service
 from harness.patience import TIMEOUT
 
 from pubqueue.config.loading import load
 from pubqueue.faces.checks import ConfigError
 
-START = "jid = 'queue.example.org'\nsecret = 'a'\n"
-
-
-def from_file(folder, text):
-    path = folder / "pubqueue.toml"
-    path.write_text(START + text)
-    return load(path, {}, {})
-
 
 def test_without_the_table_stomp_is_not_served(tmp_path):
-    settings = from_file(tmp_path, "")
+    settings = of_service(tmp_path, "")
     assert not settings.stomp.is_served
     assert settings.stomp.places() == ()
 
 
 def test_the_table_is_read(tmp_path):
     more = "listen = '61613, [::1]:61613'\nheart_beat = 2.5\nversions = ['1.2']\nlate_ack = 'error'\nhosts = ['a']"
-    settings = from_file(tmp_path, f"[stomp]\n{more}\nconnections = 7\nlogin_timeout = 3\n")
+    settings = of_service(tmp_path, f"[stomp]\n{more}\nconnections = 7\nlogin_timeout = 3\n")
     assert [place.shown for place in settings.stomp.places()] == ["127.0.0.1:61613", "[::1]:61613"]
     stomp, bounds = settings.stomp, settings.stomp.bounds()
     assert [one.name for one in stomp.spoken] == ["1.2"]
@@ -56,12 +49,12 @@ def test_stomp_may_be_all_that_is_served(tmp_path):
 )
 def test_what_cannot_be_meant_is_refused(tmp_path, text, words):
     with pytest.raises(ConfigError, match=words):
-        from_file(tmp_path, f"[stomp]\n{text}\n")
+        of_service(tmp_path, f"[stomp]\n{text}\n")
 
 
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path):
     text = "listen_tls = '*:0'\ntls_certificate = '/nowhere.pem'\ntls_key = '/nowhere.key'"
-    settings = from_file(tmp_path, f"[stomp]\n{text}\n")
+    settings = of_service(tmp_path, f"[stomp]\n{text}\n")
     with pytest.raises(ConfigError, match=r"stomp.tls_certificate .*nowhere"):
         settings.stomp.places()
 

@@ -9,28 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.batches.inside import session_in
+from stores.sqlite.asking import ask
 
 from pubqueue.engine.listings import Nodes
 from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import APPLICATION_ID
-
-
-@pytest.fixture
-async def store(tmp_path):
-    store = SqliteStore(tmp_path / "queue.db")
-    await store.open()
-    yield store
-    await store.close()
-
-
-async def ask(store, statement, *values):
-    """Run a statement of the test's own on the store's connection."""
-    return await store.batch(
-        lambda tx: session_in(tx).connection.execute(statement, values).fetchall()
-    )
-
 
 # --- settings ----------------------------------------------------------------------------------------
 

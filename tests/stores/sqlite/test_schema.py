@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, after
-from harness.batches.inside import session_in
 from harness.stores.rows import needs_of
 from harness.stores.store_contents import recount
 from msgspec import json
 from msgspec.structs import replace
+from stores.sqlite.asking import ask
 from stores.steps import make, sweep
 
 from pubqueue.engine import listings
@@ -345,21 +345,6 @@ async def test_a_node_that_refused_what_is_too_much_still_does(old):
     (node,) = (await load(migrated, nodes={JOBS})).nodes
     assert node.config == NodeConfig(max_items=9, publish_node_full=NodeFull.REJECT)
     await migrated.close()
-
-
-@pytest.fixture
-async def store(tmp_path):
-    store = SqliteStore(tmp_path / "queue.db")
-    await store.open()
-    yield store
-    await store.close()
-
-
-async def ask(store, statement, *values):
-    """Run a statement of the test's own on the store's connection."""
-    return await store.batch(
-        lambda tx: session_in(tx).connection.execute(statement, values).fetchall()
-    )
 
 
 # --- cost --------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from itertools import groupby
 import aiosqlite
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, after, held, window
-from harness.batches.inside import session_in
 from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
+from stores.sqlite.asking import ask
 from stores.steps import EMPTY, add, do, ids, items, make
 
 from pubqueue.engine.listings import Nodes
@@ -39,33 +39,12 @@ class TestSqlite(SharedStoreContract, OfKinds, OfRelational):
 
 
 @pytest.fixture
-async def store(tmp_path):
-    store = SqliteStore(tmp_path / "queue.db")
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
 async def other(store, tmp_path):
     """Another store on the same file, as another process has it."""
     other = SqliteStore(tmp_path / "queue.db")
     await other.open()
     yield other
     await other.close()
-
-
-async def ask(store, statement, *values):
-    """Run a statement of the test's own on the store's connection."""
-    return await store.batch(
-        lambda tx: session_in(tx).connection.execute(statement, values).fetchall()
-    )
-
-
-def foreign(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE theirs (x)")
-    connection.close()
 
 
 # --- faults ------------------------------------------------------------------------------------------

@@ -9,23 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from faces.rest.clients import follow, hosted, links, served
-from faces.rest.push.hooks import Hook, atom, pushing, register, state
+from faces.rest.push.hooks import Hook, atom, counted, gone, pushing, register, state
 from faces.rest.star.steps import post
-from harness.patience import LOOK, TIMEOUT, until
+from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT
 
 from pubqueue.faces.listener import Bounds
 from pubqueue.faces.rest.star import subscribers
-
-
-async def gone(rest, path="/queues/jobs"):
-    """Wait until the queue is empty."""
-    etl = await rest.as_()
-
-    async def count():
-        return (await etl.get(path)).json()["counts"]["messages"] == 0
-
-    await until(count, every=LOOK)
 
 
 @pytest.mark.usefixtures("patient")
@@ -92,12 +82,6 @@ async def test_other_registrations_are_refused(body, status):  # R27, W10, W14
         ).status_code == 415
 
 
-async def counted(client, state):
-    """Return whether the one message of the queue is in this state."""
-    counts = (await client.get("/queues/jobs")).json()["counts"]
-    return (counts["messages"], counts[state]) == (1, 1)
-
-
 @pytest.mark.usefixtures("patient")
 async def test_a_registration_is_disabled_and_enabled_by_its_account():
     hook = Hook()
@@ -117,15 +101,6 @@ async def test_a_registration_is_disabled_and_enabled_by_its_account():
         assert (await bee.post(place, data={"state": "active"})).status_code == 204
         assert (await hook.next())[1] == b"a"
         await gone(rest)
-
-
-async def disabled(client, place):
-    """Wait until the registration is disabled."""
-
-    async def is_disabled():
-        return (await state(client, place))["state"] == "disabled"
-
-    await until(is_disabled, every=LOOK)
 
 
 class Stream:
