@@ -29,10 +29,6 @@ LATER = {
 }
 
 
-def test_the_table_is_total():
-    assert STATUS.keys() == set(Refusal)
-
-
 def test_each_status_is_a_known_one_that_refuses():
     known = set(HTTPStatus)
     assert set(STATUS) == set(Refusal)
