@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from faces.sides import RIGHT, SERVICE, two_sides
+from faces.sides import two_sides
 from harness.batches.facts import JOBS
 from harness.batches.queue_requests import a_queue
 from harness.depth import examples
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT, SERVICE
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.listings import Items

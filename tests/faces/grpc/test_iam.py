@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from faces.grpc import clients
 from faces.grpc.clients import IAM, PUBLISHER, SUBSCRIBER, Stub, code_of
-from faces.grpc.test_who_calls import basic
-from faces.sides import SERVICE
+from faces.grpc.test_callers import basic
 from grpc import StatusCode
+from harness.servers.users import SERVICE
 
 from pubqueue.faces.grpc.iam import account_of, granted
 from pubqueue.faces.grpc.settings import GrpcSettings

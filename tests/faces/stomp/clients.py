@@ -4,11 +4,9 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from faces.sides import CHEAP, RIGHT, SERVICE
 from harness.patience import until
+from harness.servers.users import RIGHT, SERVICE, accounts_of, users_for
 
-from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.stomp.codec import VERSIONS, Fault, Frame, FrameReader, Side, write
 from pubqueue.faces.stomp.face import StompFace
@@ -19,15 +17,9 @@ BEATS = 600.0
 """Seconds: no test waits for a beat that is not about beats."""
 
 
-def users():
-    """Return users who may log in, and one who may not."""
-    here = [User(name, password=CHEAP, faces=frozenset({"stomp"})) for name in NAMES]
-    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
-
-
 def a_face(broker, tls=None, stomp=None, *, auto_creates=False, **bounds):
     """Return a face on a free port."""
-    accounts = Accounts(users(), Principals(home="localhost"), SERVICE)
+    accounts = accounts_of(users_for("stomp", NAMES))
     face = StompFace(
         broker,
         accounts,
