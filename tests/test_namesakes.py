@@ -68,7 +68,6 @@ HELD = {
     "model/transactions": "rules/test_staging",
     "monitor/asking": "monitor/page/test_site",
     "monitor/gauges": "monitor/test_server",
-    "monitor/page/actions": "monitor/page/test_site",
     "operations/clients": "operations/test_operations",
     "operations/items": "operations/test_operations",
     "operations/model": "operations/test_operations",

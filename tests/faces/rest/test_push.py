@@ -7,7 +7,6 @@ import socket
 from hashlib import sha256
 from ipaddress import ip_network
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -28,6 +27,7 @@ from faces.rest.star.steps import post
 from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.users import SERVICE
 
+from pubqueue.faces.push import client
 from pubqueue.faces.rest import push
 from pubqueue.model.entities import Jid, NodeName, later, seconds
 from pubqueue.monitor.gauges import of_pushes
@@ -291,7 +291,7 @@ async def test_a_name_that_resolves_to_another_address_the_second_time_is_not_fo
         async def close(self):
             pass
 
-    monkeypatch.setattr(aiohttp.connector, "DefaultResolver", Resolver)
+    monkeypatch.setattr(client, "Names", Resolver)
     async with hooked(hook, also=["127.0.0.9"]) as root:
         named = root.replace("127.0.0.1", "hooks.test")
         push = pushes_to(named, allowed, retries=1)
