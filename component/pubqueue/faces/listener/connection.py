@@ -309,8 +309,9 @@ class Admission(Generic[One]):
         counts: Connections,
         bounds: Bounds,
         clock: Callable[[], float] = time.monotonic,
+        is_shared: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self.counts, self.bounds, self.clock = counts, bounds, clock
+        self.counts, self.bounds, self.clock, self._is_shared = counts, bounds, clock, is_shared
         self.connections: set[One] = set()
         """The open connections."""
         self.empty = asyncio.Event()
@@ -324,7 +325,7 @@ class Admission(Generic[One]):
         """Return the reason why the peer cannot have another connection, or None."""
         if len(self.connections) >= self.bounds.connections:
             return Reason.CONNECTIONS
-        if self._peers[network_of(peer)] >= self.bounds.per_peer:
+        if self._peers[network_of(peer)] >= self.bounds.per_peer and not self._is_shared(peer):
             return Reason.PEER
         return None
 

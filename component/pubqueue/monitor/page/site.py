@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
+from pubqueue.faces.http.host import check_one_authorization, client
 from pubqueue.faces.http.problems import STATUS
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.monitor.asking import (
     Asking,
     RefusedError,
     SilentError,
-    address_of,
     form_of,
     is_from_here,
     is_guarded,
@@ -153,6 +153,7 @@ class Site:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Add the headers of a closed page to each response; a form from another site is refused."""
         response: web.StreamResponse
+        check_one_authorization(request)
         if not self._logins.any:
             return off()
         try:
@@ -239,7 +240,7 @@ class Site:
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
         form = await form_of(request)
-        to, address = known_place(form.get("to", "")), address_of(request, self._proxies)
+        to, address = known_place(form.get("to", "")), client()
         if not is_guarded(request, self._proxies):
             return self._refused(request, to, 403, UNGUARDED)
         name, password = form.get("name", "").strip(), form.get("password", "")
@@ -382,8 +383,7 @@ class Site:
         action, node, ids, reason = asked_action(str(form.get("action", "")), form, session)
         operation, meant = action.operation, given(node, ids, reason)
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
-        remote = address_of(request, self._proxies)
-        reply = await self.ask.perform(operation, by, meant, remote=remote)
+        reply = await self.ask.perform(operation, by, meant, remote=client())
         note = operation.answer(reply, meant).note
         mark = self._logins.sign(session, note)
         raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'note': note, 'mark': mark})}")
