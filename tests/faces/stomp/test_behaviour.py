@@ -644,3 +644,88 @@ async def test_a_queue_is_created_for_accounts_that_may(auto_creates):
         etl = await served.log_in()
         answer = await etl.do("SUBSCRIBE", destination="/queue/new", id="s")
         assert answer.command == ("RECEIPT" if auto_creates else "ERROR")
+
+
+# --- which message an ACK names ------------------------------------------------------------------
+
+
+EUROPE = NodeName("jobs/eu")
+
+
+def naming(version, headers, **more):
+    """Return an ACK of the message with these headers, as the version has it."""
+    named = {
+        "id": headers["ack"],
+        "message-id": headers["message-id"],
+        "subscription": headers["subscription"],
+    }
+    wanted = {"1.0": ("message-id",), "1.1": ("message-id", "subscription"), "1.2": ("id",)}
+    return Frame("ACK", {**{name: named[name] for name in wanted[version]}, **more})
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_each_message_of_a_connection_has_a_name_of_its_own(served, version):
+    await served.broker.handle(a_queue(EUROPE, publish_model="open"))
+    etl, bee = await served.log_in(), await served.log_in("bee", version)
+    await put(etl, "eu/1")
+    await put(etl, "1", destination="/queue/jobs/eu")
+    found = []
+    for node in (JOBS, EUROPE):  # under one id, which is used again after UNSUBSCRIBE
+        subscribed = await bee.do(
+            "SUBSCRIBE",
+            destination=f"/queue/{node}",
+            id="s",
+            ack="client-individual" if version != "1.0" else "client",
+        )
+        assert subscribed.command == "RECEIPT"
+        found.append((await bee.hear()).headers)
+        assert (await bee.do("UNSUBSCRIBE", id="s")).command == "RECEIPT"
+    assert len({one["message-id"] for one in found}) == 2
+    bee.say_frame(naming(version, found[0], receipt="r"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert await stored(served.side, "eu/1", JOBS) is None, "the work that was done"
+    assert (await stored(served.side, "1", EUROPE)).state is State.LOCKED
+    bee.say_frame(naming(version, found[1], receipt="r"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert await stored(served.side, "1", EUROPE) is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_in_a_transaction_a_message_of_a_queue_is_none_of_a_topic(served, version):
+    name = NodeName("news/eu")
+    await served.broker.handle(a_queue(name, publish_model="open"))
+    etl = await served.log_in()
+    bee = await served.works(version=version, destination="/queue/news/eu")
+    await put(etl, "1", destination="/queue/news/eu")
+    found = (await bee.hear()).headers
+    await bee.do("UNSUBSCRIBE", id="s")
+    await bee.do("SUBSCRIBE", destination="/topic/news", id="s")
+    await bee.do("BEGIN", transaction="t")
+    bee.say_frame(naming(version, found, receipt="r", transaction="t"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert (await bee.do("COMMIT", transaction="t")).command == "RECEIPT"
+    assert await stored(served.side, "1", name) is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_a_message_that_comes_again_under_another_subscription_can_be_acknowledged(
+    served, version
+):
+    etl, bee = await served.log_in(), await served.works(version=version)
+    await put(etl, "a")
+    first = (await bee.hear()).headers
+    await bee.do("UNSUBSCRIBE", id="s")
+    bee.say_frame(
+        Frame("NACK", {**naming(version, first, receipt="r").headers, "outcome": "release"})
+        if version == "1.1"
+        else naming(version, first, receipt="r")
+    )
+    assert (await bee.answer()).command == "RECEIPT"
+    if version == "1.0":
+        await put(etl, "a")
+    await bee.do("SUBSCRIBE", destination="/queue/jobs", id="s", ack="client")
+    again = (await bee.hear()).headers
+    assert again["message-id"] == first["message-id"], "the same item"
+    bee.say_frame(naming(version, again, receipt="r"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert await stored(served.side, "a") is None
