@@ -1,16 +1,18 @@
 """What clients of STOMP may rely on, frame by frame, over sockets. The names in comments are rows of the checklist."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
 from faces.contract import stored
-from faces.sides import SERVICE, Side
+from faces.sides import RIGHT, SERVICE, Side
 from faces.stomp import clients
 from faces.stomp.clients import Connection, a_face
 from harness.batches.facts import JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.patience import TIMEOUT, turns, until
+from structlog.testing import capture_logs
 
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.faces.stomp.protocol import UNDER_WAY
@@ -729,3 +731,26 @@ async def test_a_message_that_comes_again_under_another_subscription_can_be_ackn
     bee.say_frame(naming(version, again, receipt="r"))
     assert (await bee.answer()).command == "RECEIPT"
     assert await stored(served.side, "a") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"CONNECT\naccept-version:1.2\nhost:x\nlogin:bee\npasscode:%b\n\n\0DISCONNECT\nreceipt:r\n\n\0",
+        b"SEND\ndestination:/queue/jobs\n\nx\0",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=["DISCONNECT", "a wrong first frame", "a health check of HTTP"],
+)
+async def test_nobody_notices_clients_that_end_without_reading(served, said):
+    etl = await served.works("etl")
+    address = served.face.listener.addresses[0]
+    said = said.replace(b"%b", RIGHT.encode())
+    with capture_logs() as logs:
+        for number in range(300):
+            with socket.create_connection(address) as client:
+                client.sendall(said)
+            if number % 50 == 0:
+                await put(etl, f"{number}")
+                assert (await etl.hear()).headers["item-id"] == f"{number}"
+    assert {line["event"] for line in logs} <= {"worker.subscribed", "worker.arrived"}
