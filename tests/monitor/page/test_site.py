@@ -416,6 +416,8 @@ async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
         "?q=%00",
         "?after=a%00b",
         "item?node=jobs&id=%00",
+        "items?node=jobs&state=queued&after=odd",
+        "items?node=jobs&state=queued&after=01",
     ):
         assert (await visitor.get(f"/ui/{path}"))[0] == 400
 

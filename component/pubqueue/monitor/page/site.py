@@ -14,7 +14,7 @@ from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http.host import check_one_authorization, client
 from pubqueue.faces.http.problems import STATUS
-from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.entities import ItemId, Jid, NodeName, State, is_number
 from pubqueue.monitor.asking import (
     Asking,
     RefusedError,
@@ -452,6 +452,8 @@ def node_of(request: web.Request) -> NodeName:
 
 
 def number_of(request: web.Request, name: str) -> int:
-    """Return a number in an address; 0 if there is none."""
-    text = request.query.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004  # more no store has
+    """Return a number in an address; 0 if there is none. Refuse what no page has a link to."""
+    text = request.query.get(name, "") or "0"
+    if not is_number(text):
+        raise web.HTTPBadRequest(reason="There is no such position.")
+    return int(text)
