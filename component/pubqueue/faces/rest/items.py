@@ -162,7 +162,7 @@ ATTACHED: Final = "attachment"
 _DISPOSITION: Final = re.compile(r"\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*((?:;.*)?)", re.DOTALL)
 
 UNTYPED: Final = "application/octet-stream"
-"""The content type of a body whose publisher gave none."""
+"""The content type of a body whose publisher gave none, or an empty one."""
 
 OWN_RELATIONS: Final = frozenset(
     {"acknowledgement", "acknowledge-next", "consume-next", "consumer", "generator", "next", "self"}
@@ -190,7 +190,7 @@ def body_of(item: Item, payload: bytes) -> tuple[str, bytes]:
         return UNTYPED, b""
     header = next((value for name, value in item.headers if name.lower() == CONTENT_TYPE), None)
     body = unwrap(payload, header)
-    kind = body.type if body.type is not None and _is_carried(body.type) else UNTYPED
+    kind = body.type if body.type and _is_carried(body.type) else UNTYPED
     return kind, body.data
 
 
