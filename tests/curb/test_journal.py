@@ -84,6 +84,8 @@ def test_any_body_comes_out_as_it_went_in(body):  # C04
                     b"001 rdy\n",
                     b"001 wip\n",
                     b"001 new x\n",
+                    b"001 rdy a\0b\n",
+                    b"001 ack \0\n",
                 ),
                 *(b"001  rdy x\n", b"001 rdyx\n", b" 001 rdy x\n", b"abc rdy x\n", b"-01 rdy x\n"),
             )

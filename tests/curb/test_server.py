@@ -4,12 +4,14 @@ import asyncio
 import errno
 import os
 import resource
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
 from curb.curbs import CONNECT, Curb, RawClient
 from curb.cut_disk import CutDisk
 from harness.patience import TIMEOUT
+from structlog.testing import capture_logs
 
 from pubqueue.curb import connection
 from pubqueue.curb.journal import Journal
@@ -159,3 +161,50 @@ async def test_a_sync_that_fails_confirms_nothing_and_ends_the_program(tmp_path)
     journal = Journal(tmp_path / "j", 1 << 20)
     assert journal.body(1) == b"one"
     journal.close()
+
+
+WRONG = {
+    "DISCONNECT": CONNECT + b"DISCONNECT\nreceipt:bye\n\n\0",
+    "a wrong first frame": b"SEND\ndestination:.\n\nx\0",
+    "a health check of HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+async def test_nobody_notices_a_thousand_clients_that_end_without_reading(tmp_path, said):
+    async with serving(tmp_path / "j") as (port, task):
+        line = await RawClient.to(port)
+        line.subscribe()
+        with capture_logs() as logs:
+            for number in range(1_000):
+                with socket.create_connection(("127.0.0.1", port)) as client:
+                    client.sendall(WRONG[said])
+                if number % 50 == 0:  # fewer than may be connected at a time
+                    body = b"%d" % number
+                    await line.receipt("SEND", body, destination=".")
+                    message = await line.hear()
+                    assert message.body == body
+                    await line.receipt("ACK", id=message.headers["ack"])
+        assert not task.done()
+        assert logs == []
+
+
+async def test_a_fault_of_one_client_is_none_of_the_others(tmp_path, monkeypatch):
+    async with serving(tmp_path / "j") as (port, task):
+        one, other = await RawClient.to(port), await RawClient.to(port)
+        send = connection.Client.send
+        broken = []
+
+        def fails(client):
+            if not broken:
+                broken.append(client)
+                raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+            send(client)
+
+        monkeypatch.setattr(connection.Client, "send", fails)
+        with capture_logs() as logs:
+            one.frame("SEND", b"x", destination=".", receipt="r")
+            assert await one.is_over()
+        assert [line["event"] for line in logs] == ["connection.failed", "connection.cut"]
+        await other.receipt("SEND", b"hello", destination=".")
+        assert not task.done()

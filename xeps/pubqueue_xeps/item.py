@@ -24,6 +24,7 @@ from pubqueue_xeps.errors import (
     Refused,
 )
 from pubqueue_xeps.log import log
+from pubqueue_xeps.wire.names import joined
 from pubqueue_xeps.wire.payloads.decoding import Content, header_of
 from pubqueue_xeps.wire.publication import NewItem, Published, carrying
 from pubqueue_xeps.wire.refusals import (
@@ -309,8 +310,10 @@ class Item(ItemFacts):
     def _follow_up(self, number: int) -> str:
         # an id may be used again for new work with other follow-ups: the time of the publish
         # distinguishes them
-        when = "" if self.published is None else f"{self.published.timestamp() * 1000:.0f}/"
-        return bounded(f"{self.node}/{self.id}/{when}{number}")
+        names = [self.node, self.id]
+        if self.published is not None:
+            names.append(f"{self.published.timestamp() * 1000:.0f}")
+        return bounded(joined(*names, f"{number}"))
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from enum import StrEnum, unique
 from functools import lru_cache
@@ -392,6 +393,15 @@ class Connection(Struct, frozen=True):
         return Jid(f"{self.account}/{self.word}.{self.instance}.{self.name}")
 
 
+NUMBER: Final = "(0|[1-9][0-9]{0,17})"
+"""The pattern of a number in a name that is made here. No leading zero is written, and no digit that is not ASCII, so none is read."""
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number as it is written in a name that is made here."""
+    return re.fullmatch(NUMBER, text) is not None
+
+
 def connection(address: Jid, service: Jid) -> Connection | None:
     """Return the connection that has this address, None if it is not a connection of an account of the service.
 
@@ -400,7 +410,7 @@ def connection(address: Jid, service: Jid) -> Connection | None:
     account, _, resource = address.partition("/")
     word, _, rest = resource.partition(".")
     instance, _, name = rest.partition(".")
-    if account.partition("@")[2] != service or not instance.isdecimal() or not name:
+    if account.partition("@")[2] != service or not is_number(instance) or not name:
         return None
     return Connection(Jid(account), word, int(instance), name)
 

@@ -194,4 +194,6 @@ def named(name: str) -> tuple[NodeName, Jid] | None:
     if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits[:6]) < len(rest):
         return None
     length = int(digits[:6])
+    if digits != f"{length}":
+        return None
     return NodeName(rest[:length]), Jid(rest[length:])

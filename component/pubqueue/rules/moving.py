@@ -37,6 +37,7 @@ from pubqueue.rules.feed import refusal as refuses
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts, new_item
 from pubqueue.rules.publish import inadmissible
 from pubqueue.rules.room import Growth, full, growth, overdrawn_together
+from pubqueue_xeps.wire.names import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -396,7 +397,7 @@ def id_elsewhere(
     `winner` distinguishes winners; it is appended if that id exists already (`twice`), and if the
     whole would be longer than an ItemID can be: then only the beginning is kept.
     """
-    whole = f"{node}/{name}"
+    whole = joined(node, name)
     found = f"{whole}.{at}.{winner}" if twice else f"{whole}.{at}"
     if len(found.encode()) > MAX_ID_LENGTH:
         found = f"{whole[:HEAD]}.{at}.{winner}"

@@ -223,7 +223,7 @@ def test_a_message_of_a_topic():
         b"text",
     )
     nothing = Announce(Jid("bee@x/1"), JOBS, None, None)
-    assert frames.of_news(nothing, "s", None, 4).headers["message-id"] == "jobs/4"
+    assert frames.of_news(nothing, "s", None, 4).headers["message-id"] == "4"
 
 
 # --- SUBSCRIBE, ACK and NACK ---------------------------------------------------------------------

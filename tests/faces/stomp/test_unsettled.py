@@ -1,15 +1,20 @@
 """What a client of STOMP acknowledges, in each mode, and its transactions."""
 
+import socket
+
 import pytest
 from faces.contract import stored
 from faces.stomp import clients
 from faces.stomp.serving import BOSS, INDIVIDUAL, OTHER, ended, put, serving
 from harness.batches.facts import JOBS
+from harness.batches.queue_requests import a_queue
 from harness.patience import turns, until
+from harness.servers.users import RIGHT
+from structlog.testing import capture_logs
 
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.faces.stomp.settings import StompSettings
-from pubqueue.model.entities import ItemId, State
+from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.rules.settle import Settle, Verb
 
 
@@ -193,3 +198,111 @@ async def test_the_bytes_of_all_open_transactions_are_bounded_together(served):
     for _ in range(20):
         etl.say("SEND", body, destination="/queue/jobs", transaction="15")
     await ended(etl, "transaction too large")
+
+
+# --- which message an ACK names ------------------------------------------------------------------
+
+
+EUROPE = NodeName("jobs/eu")
+
+
+def naming(version, headers, **more):
+    """Return an ACK of the message with these headers, as the version has it."""
+    named = {
+        "id": headers["ack"],
+        "message-id": headers["message-id"],
+        "subscription": headers["subscription"],
+    }
+    wanted = {"1.0": ("message-id",), "1.1": ("message-id", "subscription"), "1.2": ("id",)}
+    return Frame("ACK", {**{name: named[name] for name in wanted[version]}, **more})
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_each_message_of_a_connection_has_a_name_of_its_own(served, version):
+    await served.broker.handle(a_queue(EUROPE, publish_model="open"))
+    etl, bee = await served.log_in(), await served.log_in("bee", version)
+    await put(etl, "eu/1")
+    await put(etl, "1", destination="/queue/jobs/eu")
+    found = []
+    for node in (JOBS, EUROPE):  # under one id, which is used again after UNSUBSCRIBE
+        subscribed = await bee.do(
+            "SUBSCRIBE",
+            destination=f"/queue/{node}",
+            id="s",
+            ack="client-individual" if version != "1.0" else "client",
+        )
+        assert subscribed.command == "RECEIPT"
+        found.append((await bee.hear()).headers)
+        assert (await bee.do("UNSUBSCRIBE", id="s")).command == "RECEIPT"
+    assert len({one["message-id"] for one in found}) == 2
+    bee.say_frame(naming(version, found[0], receipt="r"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert await stored(served.side, "eu/1", JOBS) is None, "the work that was done"
+    assert (await stored(served.side, "1", EUROPE)).state is State.LOCKED
+    bee.say_frame(naming(version, found[1], receipt="r"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert await stored(served.side, "1", EUROPE) is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_in_a_transaction_a_message_of_a_queue_is_none_of_a_topic(served, version):
+    name = NodeName("news/eu")
+    await served.broker.handle(a_queue(name, publish_model="open"))
+    etl = await served.log_in()
+    bee = await served.works(version=version, destination="/queue/news/eu")
+    await put(etl, "1", destination="/queue/news/eu")
+    found = (await bee.hear()).headers
+    await bee.do("UNSUBSCRIBE", id="s")
+    await bee.do("SUBSCRIBE", destination="/topic/news", id="s")
+    await bee.do("BEGIN", transaction="t")
+    bee.say_frame(naming(version, found, receipt="r", transaction="t"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert (await bee.do("COMMIT", transaction="t")).command == "RECEIPT"
+    assert await stored(served.side, "1", name) is None
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_a_message_that_comes_again_under_another_subscription_can_be_acknowledged(
+    served, version
+):
+    etl, bee = await served.log_in(), await served.works(version=version)
+    await put(etl, "a")
+    first = (await bee.hear()).headers
+    await bee.do("UNSUBSCRIBE", id="s")
+    bee.say_frame(
+        Frame("NACK", {**naming(version, first, receipt="r").headers, "outcome": "release"})
+        if version == "1.1"
+        else naming(version, first, receipt="r")
+    )
+    assert (await bee.answer()).command == "RECEIPT"
+    if version == "1.0":
+        await put(etl, "a")
+    await bee.do("SUBSCRIBE", destination="/queue/jobs", id="s", ack="client")
+    again = (await bee.hear()).headers
+    assert again["message-id"] == first["message-id"], "the same item"
+    bee.say_frame(naming(version, again, receipt="r"))
+    assert (await bee.answer()).command == "RECEIPT"
+    assert await stored(served.side, "a") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"CONNECT\naccept-version:1.2\nhost:x\nlogin:bee\npasscode:%b\n\n\0DISCONNECT\nreceipt:r\n\n\0",
+        b"SEND\ndestination:/queue/jobs\n\nx\0",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=["DISCONNECT", "a wrong first frame", "a health check of HTTP"],
+)
+async def test_nobody_notices_clients_that_end_without_reading(served, said):
+    etl = await served.works("etl")
+    address = served.face.listener.addresses[0]
+    said = said.replace(b"%b", RIGHT.encode())
+    with capture_logs() as logs:
+        for number in range(300):
+            with socket.create_connection(address) as client:
+                client.sendall(said)
+            if number % 50 == 0:
+                await put(etl, f"{number}")
+                assert (await etl.hear()).headers["item-id"] == f"{number}"
+    assert {line["event"] for line in logs} <= {"worker.subscribed", "worker.arrived"}

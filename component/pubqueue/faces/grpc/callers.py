@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import binascii
 import ssl
-from base64 import b64decode
 from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +15,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from pubqueue.accounts.accounts import Proven
-from pubqueue.accounts.credentials import Bearer, Certificate, Plain
+from pubqueue.accounts.credentials import Certificate, credentials_in
 from pubqueue.faces.grpc.calls import Caller
 from pubqueue.faces.grpc.statuses import UNKNOWN_CALLER, CallError
 from pubqueue.faces.listener.tls import Tls
@@ -413,23 +411,20 @@ def peer_of(text: str) -> str:
 def credentials_of(
     metadata: Iterable[tuple[str, str | bytes]], auth: Mapping[str, Iterable[bytes]]
 ) -> Credentials | None:
-    """Return the credentials of a call: its header, or else the certificate of its connection."""
-    header = next((value for name, value in metadata if name == HEADER), None)
-    if header is not None:
-        return _of_header(header.decode("latin-1") if isinstance(header, bytes) else header)
+    """Return the credentials of a call: its header, or else the certificate of its connection.
+
+    Raises:
+        CallError: it has the header several times, or it cannot be read.
+
+    """
+    fields = [value for name, value in metadata if name == HEADER]
+    if fields:
+        found = credentials_in(
+            [one.decode("latin-1") if isinstance(one, bytes) else one for one in fields]
+        )
+        if found is None:
+            raise UNKNOWN_CALLER
+        return found
     for pem in auth.get(CERTIFICATE, ()):
         return Certificate(subject_of(pem))
     return None
-
-
-def _of_header(text: str) -> Credentials:
-    """Return the credentials in the header; any other text is a token that no user has."""
-    scheme, _, rest = text.partition(" ")
-    if scheme.lower() == "basic":
-        try:
-            name, colon, password = b64decode(rest.strip(), validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return Bearer(rest)
-        if colon:
-            return Plain(name, password)
-    return Bearer(rest.strip())

@@ -170,6 +170,8 @@ def _after(token: str, what: str) -> str:
         read = msgspec.msgpack.decode(data, type=_Token)
     except (NotBase64, ValueError, msgspec.MsgspecError):
         raise invalid("page_token is not one of this service") from None
+    if token != _written(read.list, read.after):
+        raise invalid("page_token is not one of this service")
     if read.list != what:
         raise invalid("page_token is of another list")
     return read.after

@@ -16,7 +16,7 @@ from google.protobuf import json_format
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.accounts.credentials import Bearer, Certificate
+from pubqueue.accounts.credentials import Certificate, credentials_in
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import address_of
@@ -53,7 +53,7 @@ from pubqueue.faces.grpc.tech import (
 from pubqueue.faces.grpc.topics import MAX_MESSAGES
 from pubqueue.faces.grpc.wire import MAX_ATTRIBUTES, tech
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import CHALLENGES, allow, connection, credentials_of
+from pubqueue.faces.http.host import CHALLENGES, allow, client
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
@@ -159,10 +159,10 @@ class JsonDoor:
         return response
 
     async def _answer(self, request: web.Request, found: tuple[Row, Fields] | None) -> web.Response:
-        face, at = self._face, connection()
+        face = self._face
         if face is None:
             raise STOPPING
-        call = await face.json_call(_credentials(request), at.peer, MAX_WAIT)
+        call = await face.json_call(_credentials(request), client(), MAX_WAIT)
         if found is None:
             raise CallError(StatusCode.NOT_FOUND, "There is no such method.")
         row, named = found
@@ -218,13 +218,16 @@ def _credentials(request: web.Request) -> Credentials | None:
     """Return what a request proves its account with; None: it has nothing, and comes from a program on this machine.
 
     Raises:
-        CallError: a page in a browser has caused it; without credentials that would be enough for the account of `anonymous`.
+        CallError: its credentials cannot be read; or a page in a browser has caused it, and without credentials that would be
+            enough for the account of `anonymous`.
 
     """
     if "Origin" in request.headers:
         raise CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
     if values := request.headers.getall("Authorization", ()):
-        return credentials_of(values) or Bearer("")
+        if (found := credentials_in(values)) is None:
+            raise UNKNOWN_CALLER
+        return found
     if subject := (request.get_extra_info("peercert") or {}).get("subject"):
         return Certificate(subject)
     if not _is_loopback(request.host):  # a name that leads here by DNS, and a page of which does

@@ -19,7 +19,7 @@ from pubqueue.model.replies import RostersWanted
 from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from multidict import CIMultiDictProxy
 
@@ -148,15 +148,15 @@ class Exchange:
         """
         return self.granted(await self.face.waiting.take(self.by, node, seconds))
 
-    def granted(self, reply: Reply) -> Any:  # noqa: ANN401  # callers know which reply a request has
-        """Return the reply, unless it is a refusal.
+    def granted(self, reply: Reply, sizes: Sequence[int] = ()) -> Any:  # noqa: ANN401  # callers know which reply a request has
+        """Return the reply, unless it is a refusal; `sizes` are those of the payloads as they would be stored.
 
         Raises:
             ProblemError: it is.
 
         """
         if isinstance(reply, Refused):
-            raise refused(reply)
+            raise refused(reply, sizes)
         if isinstance(reply, RostersWanted):
             raise ProblemError(403, "forbidden", "the rosters of the owners decide who may")
         return reply

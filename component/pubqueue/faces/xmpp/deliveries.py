@@ -16,7 +16,7 @@ from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.render.notices import carried
 from pubqueue.faces.xmpp.xml.stanza import attribute, new_id
 from pubqueue.model.decision import GivenUp, Unanswered
-from pubqueue.model.entities import Jid, Level, mark_of
+from pubqueue.model.entities import NUMBER, Jid, Level, mark_of
 from pubqueue.rules.deliveries import (
     FIRST,
     OUTCOMES,
@@ -433,7 +433,7 @@ class UnansweredDeliveries:
 #
 # The ids of requests contain the lock. So a repeated request is the same bytes, and an answer identifies its delivery.
 
-_NAME: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(-deliver)?")
+_NAME: Final = re.compile(f"pq-{NUMBER}-{NUMBER}(-deliver)?")
 _ASKED: Final = re.compile(r"pq-qos-[0-9a-f-]{1,64}")
 
 RECEIVED: Final = frozenset(

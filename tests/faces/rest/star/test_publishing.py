@@ -182,3 +182,40 @@ async def test_replies_go_to_a_destination_of_ours(rest):  # R14
     message = await take(bee)
     answered = await bee.post(links(message)["reply-to"], content=b"answer")
     assert answered.status_code == 201
+
+
+async def test_a_message_that_is_too_large_as_it_is_stored_names_both_sizes(rest):
+    await rest.make("small", max_payload_size=100)
+    etl = await rest.as_()
+    answer = await post(etl, b"<" * 60, path="/queues/small")
+    problem = answer.json()
+    assert (answer.status_code, problem["limit"]) == (413, 100)
+    assert problem["size"] > 4 * 60
+    assert f"{problem['size']}" in problem["detail"]
+
+
+async def test_a_message_with_an_empty_type_has_the_type_of_one_without(rest):
+    etl, bee = await rest.as_(), await rest.as_("bee")
+    assert (await post(etl, b"work", "")).status_code == 201
+    message = await take(bee)
+    assert message.headers["Content-Type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (None, "attachment"),
+        ('inline; filename="a.html"', 'attachment; filename="a.html"'),
+        ("inline", "attachment"),
+        ('Attachment; filename="a b"', 'Attachment; filename="a b"'),
+        ('form-data; name="a"', 'attachment; name="a"'),
+        ("attachment, inline", "attachment"),
+        ("=?", "attachment"),
+        ("", "attachment"),
+    ],
+)
+async def test_a_message_is_a_download(rest, given, found):
+    etl, bee = await rest.as_(), await rest.as_("bee")
+    headers = {} if given is None else {"Content_Disposition": given}
+    await post(etl, **headers)
+    assert (await take(bee)).headers.get_list("Content-Disposition") == [found]

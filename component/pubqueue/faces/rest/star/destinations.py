@@ -13,7 +13,7 @@ from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.exchange import answer, wait_of
 from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import ItemId
+from pubqueue.model.entities import NUMBER, ItemId
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import agrees
 from pubqueue.rules.nodes import Create, Delete
@@ -200,7 +200,7 @@ async def _delete(exchange: Exchange, *, is_queue: bool) -> web.Response:
 
 # A message by its URL: to read it, which consumes nothing, and to retract it.
 
-_TAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
+_TAG: Final = re.compile(f'"{NUMBER}"')
 
 
 async def item_of(exchange: Exchange, *, is_queue: bool | None) -> tuple[Item, bytes]:
@@ -270,7 +270,7 @@ async def _retract(exchange: Exchange) -> None:
 
 # Reading a topic: `first`, `last`, and `next`, which waits. Readers have no state here: each continues from a number.
 
-_NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
+_NUMBER: Final = re.compile(NUMBER)
 
 GAP: Final = ("Message-Gap", "possible")
 """The header of an answer that may have skipped messages: they were no longer stored."""
