@@ -33,6 +33,10 @@ CHEAP = Scrypt(1, 1, 1, SALT, scrypt(RIGHT.encode(), salt=SALT, n=2, r=1, p=1, d
 """It for users that are in no configuration, which would refuse a comparison that costs so little."""
 
 
+NEWS = "news"
+"""The name of the plain node, in a test that has one; all other nodes are queues."""
+
+
 def users_for(word: str) -> list[User]:
     """Return users who may log in at the face of this word, and one who may not."""
     users = [User(name, password=CHEAP, faces=frozenset({word})) for name in ("etl", "bee")]

@@ -20,6 +20,7 @@ from pubqueue.model.changes import (
     GiveUp,
     ItemChange,
     Lock,
+    NoteLeftOut,
     NoteUnanswered,
     Postpone,
     Release,
@@ -39,6 +40,7 @@ from pubqueue.model.changes import (
 from pubqueue.model.entities import (
     DeadLetter,
     Item,
+    LeftOut,
     Millis,
     State,
     SubscriptionState,
@@ -272,7 +274,9 @@ def is_ready(item: Item | None) -> bool:
 # --- nodes and their subscriptions ---------------------------------------------------------------
 
 
-def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | None) -> Node | None:
+def node_after(
+    change: CreateNode | ConfigureNode | NoteLeftOut | DeleteNode, before: Node | None
+) -> Node | None:
     """Return the node as the change leaves it, None when it is gone."""
     match change:
         case CreateNode():
@@ -281,6 +285,13 @@ def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | N
             if before is None:
                 return None
             return replace(before, config=change.config, creator=change.maker or before.creator)
+        case NoteLeftOut():
+            if before is None:
+                return None
+            known = before.config.left_out
+            items = change.items + (0 if known is None else known.items)
+            left_out = LeftOut(items, change.at, change.why)
+            return replace(before, config=replace(before.config, left_out=left_out))
         case DeleteNode():
             return None
         case _:

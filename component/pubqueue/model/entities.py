@@ -181,6 +181,14 @@ class Feed(Struct, frozen=True, gc=False):
     by: Jid
 
 
+class LeftOut(Struct, frozen=True, gc=False):
+    """What a fed queue could not take: how many items, when the last of them came, and why it was left out."""
+
+    items: int
+    at: Millis
+    why: str
+
+
 class NodeConfig(Struct, frozen=True, gc=False):
     """Every setting of a node that the service acts on. Spans are in seconds, sizes in bytes.
 
@@ -246,13 +254,17 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Not a setting: which node of that name was meant (`rules.access`)."""
     source: str = ""
     """The plain node that feeds the queue: each item that is published there enters the queue in the same commit.
-    An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the
-    publish is refused. A plain node feeds up to 100 queues."""
+    An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the publish
+    is refused if that owner owns the plain node too or is a publisher of it; otherwise the item is left out of this
+    queue alone. A plain node feeds up to 100 queues: 20 places are for its owners, and another account has at most as
+    many as are left."""
     filter: str = ""
     """Which items of the `source` enter the queue, by their headers, such as `headers.kind = "order" AND NOT
     headers:test`. Empty: all."""
     feeds: tuple[Feed, ...] = ()
     """Not a setting: the queues that the node feeds (`rules.feed`)."""
+    left_out: LeftOut | None = None
+    """Not a setting: what the queue could not take of its `source` since that was set (`rules.feed`)."""
     backoff_min: int = 1
     """Seconds of the pause after the second failure of an item; each further one doubles it. The first failure
     costs no pause."""

@@ -6,17 +6,28 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.model.changes import (
     Change,
     EndSubscription,
     Forget,
+    NoteLeftOut,
     NoteUnanswered,
     RemoveItem,
     Ripen,
     SetTerms,
 )
-from pubqueue.model.decision import Decision, Done, Expired, Overdue, Request, in_words
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    Expired,
+    Overdue,
+    Refusal,
+    Refused,
+    Request,
+    in_words,
+)
 from pubqueue.model.entities import Affiliation, Jid, SubscriptionState
 from pubqueue.model.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.model.several_subscriptions import apart, named
@@ -26,7 +37,7 @@ from pubqueue.rules.filters import admits, indexed
 from pubqueue.rules.give_back import Case, fail, give_up, in_their_places
 from pubqueue.rules.publication import MAX_BYTES, misfit
 from pubqueue.rules.publish import turned_away
-from pubqueue.rules.room import drops, status_item
+from pubqueue.rules.room import Growth, drops, full, status_item
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -234,7 +245,7 @@ class Heritage(Struct, frozen=True, gc=False):
     """A queue, the node that it names for its dead items, and the account that publishes them there.
 
     `trusted` are the accounts that may have created that node since the queue named it. `to` are the queues that get the
-    item, if the node only passes items on to them.
+    item, if the node only passes items on to them, `guests` those of them that refuse none (`rules.feed`), which are the last.
     """
 
     queue: Node
@@ -242,6 +253,7 @@ class Heritage(Struct, frozen=True, gc=False):
     owners: tuple[Owner, ...]
     trusted: Container[Jid]
     to: tuple[Node, ...] = ()
+    guests: frozenset[NodeName] = frozenset()
 
 
 def passes_on(place: Node) -> bool:
@@ -293,3 +305,31 @@ def _not_passed_on(heritage: Heritage, item: Item, size: int, space: str) -> str
         if (no := misfit(size, space, item.headers, queue.config)) is not None:
             return f"{queue.name}: {in_words(no)}"
     return ""
+
+
+def without_guests(
+    heritage: Heritage, item: Item, size: int, space: str, now: Millis
+) -> tuple[Heritage, tuple[NoteLeftOut, ...]]:
+    """Return the queues that get the item without those of guests that refuse it, which leave it out."""
+    stays: list[Node] = []
+    left_out: list[NoteLeftOut] = []
+    for queue in admitting(heritage.to, item):
+        why = _unwilling(queue, item, size, space, len(stays))
+        if why and queue.name in heritage.guests:
+            left_out.append(NoteLeftOut(queue.name, 1, now, why))
+        else:
+            stays.append(queue)
+    if not left_out:
+        return heritage, ()
+    return replace(heritage, to=tuple(stays)), tuple(left_out)
+
+
+def _unwilling(queue: Node, item: Item, size: int, space: str, others: int) -> str:
+    """Return why a queue refuses the item that this many others get, empty if it does not."""
+    if queue.config.publish_paused:
+        return in_words(Refused(Refusal.PUBLISH_PAUSED))
+    if others * size > MAX_BYTES:
+        return "too many queues get it"
+    no = misfit(size, space, item.headers, queue.config)
+    no = no or full(queue, Growth(1, item.size))
+    return "" if no is None else in_words(no)

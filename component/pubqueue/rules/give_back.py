@@ -11,7 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.after import backoff, exhausted, waiting
-from pubqueue.model.changes import AddItem, Change, GiveUp, PassOn, Release, SetLife
+from pubqueue.model.changes import (
+    AddItem,
+    Change,
+    GiveUp,
+    NoteLeftOut,
+    PassOn,
+    Release,
+    SetLife,
+)
 from pubqueue.model.entities import NO_TIME, Draft, Millis, later, seconds, with_death
 from pubqueue.rules.publication import MAX_BYTES, MAX_COPIES, new_item
 from pubqueue.rules.room import left_in
@@ -23,24 +31,32 @@ if TYPE_CHECKING:
     from pubqueue.rules.room import Allowance
 
 
+FULL: Final = "there is no room"
+"""Why a queue of a guest has left out a dead item."""
+
 PUT_OFF: Final = Millis(1000)
 """How much longer an item lives if a commit has no room for it."""
 
 
 class Copy(Struct, frozen=True, gc=False):
-    """A queue into which a dead item is copied, its id there, and the allowance of the account that created the queue."""
+    """A queue into which a dead item is copied, its id there, and the allowance of the account that created the queue.
+
+    That of a guest has no room, or it has: the item dies all the same (`rules.feed`).
+    """
 
     queue: Node
     id: ItemId
     allowance: Allowance | None = None
+    is_guest: bool = False
 
 
 class Onward(Struct, frozen=True, gc=False):
-    """The queues to which a plain node passes a dead item on: the one it moves into, and those it is copied into."""
+    """The queues to which a plain node passes a dead item on: the one it moves into, those it is copied into, and guests that refuse it."""
 
     first: Node
     payload: bytes = b""
     copies: tuple[Copy, ...] = ()
+    left_out: tuple[NoteLeftOut, ...] = ()
 
 
 class DeadLetterPlace(Struct, frozen=True, gc=False):
@@ -124,7 +140,7 @@ def _passed_on(item: Item, onward: Onward, now: Millis, failed: int) -> PassOn:
         copies.append(replace(add, published=item.published))
     life = onward.first.config.item_expire
     expires = None if life is None else later(now, seconds(life))
-    return PassOn(headers, expires, tuple(copies))
+    return PassOn(headers, expires, tuple(copies), onward.left_out)
 
 
 def _stays(reason: str, place: NodeName, obstacle: str) -> str:
@@ -147,27 +163,52 @@ class _Rooms:
                     self._left[_payer(copy)] = copy.allowance.left()
 
     def take(self, end: GiveUp, place: DeadLetterPlace) -> str:
-        """Take the room for a dead item in all its places, or return why one of them has none."""
-        size = end.item.size
+        """Take the room for a dead item in all its places but those of guests, or return why one of them has none."""
         costs: list[object] = [place.name]
         ids = [(place.name, end.item.id)]
         for copy in () if place.onward is None else place.onward.copies:
-            costs += [copy.queue.name, *([] if copy.allowance is None else [_payer(copy)])]
-            ids.append((copy.queue.name, copy.id))
+            if not copy.is_guest:
+                costs += _costs(copy)
+                ids.append((copy.queue.name, copy.id))
         if not self._taken.isdisjoint(ids):
             return "it has this id"
+        if not self._pay(costs, end.item.size):
+            return "it is full"
+        self._taken.update(ids)
+        return ""
+
+    def among_guests(self, end: GiveUp, place: DeadLetterPlace) -> GiveUp:
+        """Take the room in the places of guests, and leave out those that have none."""
+        if place.onward is None or end.onward is None:
+            return end
+        missed: dict[NodeName, NoteLeftOut] = {}
+        for copy in place.onward.copies:
+            name, id_ = copy.queue.name, (copy.queue.name, copy.id)
+            if not copy.is_guest or id_ in self._taken:
+                continue
+            if self._pay(_costs(copy), end.item.size):
+                self._taken.add(id_)
+            else:
+                missed[name] = NoteLeftOut(name, 1, end.at, FULL)
+        if not missed:
+            return end
+        copies = tuple([copy for copy in end.copies if copy.node not in missed])
+        left_out = (*end.onward.left_out, *missed.values())
+        return replace(end, onward=replace(end.onward, copies=copies, left_out=left_out))
+
+    def _pay(self, costs: Iterable[object], size: int) -> bool:
+        """Take the room of an item, if all of these have it."""
         before = dict(self._left)
         for key in costs:
             items, byte_count = self._left[key]
             if items == 0 or (byte_count is not None and byte_count < size):
                 self._left = before
-                return "it is full"
+                return False
             self._left[key] = (
                 None if items is None else items - 1,
                 None if byte_count is None else byte_count - size,
             )
-        self._taken.update(ids)
-        return ""
+        return True
 
     def is_too_much(self, end: GiveUp) -> bool:
         """Return whether the copies exceed what one commit may make; if not, count them."""
@@ -180,6 +221,10 @@ class _Rooms:
         return False
 
 
+def _costs(copy: Copy) -> list[object]:
+    return [copy.queue.name, *([] if copy.allowance is None else [_payer(copy)])]
+
+
 def _payer(copy: Copy) -> object:
     return "account", copy.queue.creator
 
@@ -188,7 +233,7 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
     """Move the dead items of one decision only if there is room: the others stay in their queue, dead.
 
     The dead-letter node accepts one item per id, and as many as its limit allows. If it is a plain node that passes them on,
-    each of its queues has to accept the item, or none gets it. If there are more copies than one commit may make, the others
+    each of its queues has to accept the item, or none gets it; those of guests are left out if they do not. If there are more copies than one commit may make, the others
     have one more attempt, or live a second longer.
     """
     cases = list(cases)
@@ -202,6 +247,7 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
             why = _stays(end.reason, end.to, obstacle)
             yield replace(end, to=None, reason=why, onward=None)
         else:
+            end = rooms.among_guests(end, place)  # noqa: PLW2901  # the same death
             yield _put_off(end) if rooms.is_too_much(end) else end
 
 

@@ -32,7 +32,7 @@ from pubqueue.rules.commit import (
     objection,
     refused,
 )
-from pubqueue.rules.feed import come, named
+from pubqueue.rules.feed import Guests, come, named
 from pubqueue.rules.feed import refusal as refuses
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts, new_item
 from pubqueue.rules.publish import inadmissible
@@ -98,11 +98,12 @@ class MoveWinners(Request, frozen=True, gc=False):
 
 
 class MoveFacts(Struct, frozen=True, gc=False):
-    """The owner and time of the committed version, the next winners, and the audience of each plain node.
+    """Now, the owner and time of the committed version, the next winners, and the audience of each plain node.
 
     `on_taken` is what the principal has chosen, `dead_letters` the queue for it, if it exists.
     """
 
+    now: Millis
     owner: Jid
     at: Millis
     winners: tuple[MetWinner, ...]
@@ -173,17 +174,17 @@ def _refused_by_fed(winner: MetWinner) -> Refused | None:
     """Refuse a winner for one of the queues that its node feeds."""
     draft = replace(winner.row.item.draft, type=winner.space)
     for fed in winner.fed:
-        no = None if fed.met == (None,) else refuses(fed.queue, draft)
+        no = None if fed.is_guest or fed.met == (None,) else refuses(fed.queue, draft)
         if no is not None and winner.node is not None:
             return named(no, fed.queue, winner.node)
     return None
 
 
 def _fed_by(winner: MetWinner) -> Iterator[tuple[NodeName, Growth]]:
-    """Return what a winner adds to each of the queues that its node feeds."""
+    """Return what a winner adds to each of the queues that its node feeds and that may refuse it."""
     for fed in winner.fed:
         (met,) = fed.met
-        if met is not None:
+        if met is not None and not fed.is_guest:
             add = new_item(winner.row.item.draft, fed.queue, fed.queue.creator, NO_TIME)
             yield fed.queue.name, growth(come(met, add))
 
@@ -260,7 +261,8 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
 def _overdrawn(request: LookAtWinners, facts: LookFacts) -> Refused | None:
     """Refuse more than the accounts that created the nodes may have."""
     comes = [(facts.allowances.get(name), more) for name, more in request.added]
-    fed = max((len(node.config.feeds) for node in facts.nodes.values() if node), default=0)
+    added = [facts.nodes[name] for name, _ in request.added]
+    fed = sum(node is not None and node.config.source in facts.nodes for node in added)
     if request.taken and (place := facts.commit.dead_letters) is not None:
         comes.append((place.allowance, request.taken))
     return overdrawn_together(comes, facts.commit.bytes * (1 + fed))
@@ -273,6 +275,7 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     aside: list[MetWinner] = []
     changes: list[Change] = []
     notices: list[Notice | News] = []
+    guests = Guests(facts.now)
     ends: dict[tuple[int, int], int] = {}
     for winner in facts.winners:
         row = winner.row
@@ -283,26 +286,35 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
             aside.append(winner)
             changes += _dead_letter(request, facts, winner)
             continue
-        changes += _feeding(request, facts, winner)
+        changes += _feeding(request, facts, winner, guests)
         changes += _taking_its_place(request, facts, winner)
         if winner.there is not None and winner.there.holder is not None and _place(winner) in TAKEN:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
         audience = facts.audiences.get(row.node, ())
         notices += announce(winner.node, audience, row.item.draft, facts.owner)
     ended = tuple((*key, row) for key, row in ends.items())
+    changes += guests.ends()
     changes.append(_moved(request, facts, ended, len(aside)))
     then = replace(request, reply=_with(request.reply, aside))
-    return Decision(then.reply or Done(), tuple(changes), tuple(notices), then=then)
+    reply = then.reply or Done()
+    return Decision(reply, tuple(changes), tuple(notices), then=then, beside=guests.beside)
 
 
-def _feeding(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> Iterator[Change]:
-    """Return what a winner adds to the queues that its node feeds; they were judged before the commit."""
+def _feeding(
+    request: MoveWinners, facts: MoveFacts, winner: MetWinner, guests: Guests
+) -> Iterator[Change]:
+    """Return what a winner adds to the queues that its node feeds; those of guests are judged now, the others were before the commit."""
     mark = request.app, request.version
+    draft = replace(winner.row.item.draft, type=winner.space)
     for fed in winner.fed:
         (met,) = fed.met
-        if met is not None:
-            add = new_item(winner.row.item.draft, fed.queue, facts.owner, facts.at)
-            yield from come(met, replace(add, transaction=mark))
+        if met is None:
+            continue
+        add = replace(new_item(draft, fed.queue, facts.owner, facts.at), transaction=mark)
+        if fed.is_guest:
+            yield from guests.offer(fed.queue, met, add, fed.allowance)
+        else:
+            yield from come(met, add)
 
 
 def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:

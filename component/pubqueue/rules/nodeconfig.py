@@ -280,9 +280,7 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
         return wanted.objection
     if changed.get("queueing") and not config.queueing:
         changed.setdefault("access_model", AccessModel.WHITELIST)
-    after = replace(config, **changed)
-    if after.unused_expire != config.unused_expire:
-        after = replace(after, used=Millis(0))
+    after = _counted_anew(config, replace(config, **changed))
     if after.backoff_min > after.backoff_max:
         return _refuse("backoff_min", " is above backoff_max")
     for name, only in (OF_QUEUES if after.queueing else OF_PLAIN_NODES).items():
@@ -290,6 +288,13 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
             where = "in a queue" if after.queueing else "in a plain node"
             return _refuse(name, f" is always {SETTINGS[name].write(only)} {where}")
     return after if after.queueing else replace(after, **OF_PLAIN_NODES)
+
+
+def _counted_anew(before: NodeConfig, after: NodeConfig) -> NodeConfig:
+    """Return the settings without what was noted under settings that have changed."""
+    if after.unused_expire != before.unused_expire:
+        after = replace(after, used=Millis(0))
+    return after if after.source == before.source else replace(after, left_out=None)
 
 
 def agrees(config: NodeConfig, wanted: Settings) -> Refused | None:

@@ -236,7 +236,8 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
         for one in decision.changes
     ]
     changes = (*marked, _stage(request, facts, tuple(rows)))
-    return Decision(Published(node.name, ids), changes, decision.notices, work=decision.work)
+    reply = Published(node.name, ids)
+    return replace(decision, reply=reply, changes=changes, then=None)
 
 
 def _only(facts: PublishFacts, places: Sequence[int]) -> PublishFacts:

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from faces.sides import CHEAP, RIGHT, SERVICE
+from faces.sides import CHEAP, NEWS, RIGHT, SERVICE
 from harness.patience import until
 
 from pubqueue.accounts.accounts import Accounts
@@ -168,7 +168,8 @@ class StompClient:
         return said
 
     async def publish(self, node, item):
-        return await self._ask("SEND", b"text", destination=f"/queue/{node}", item_id=item)
+        kind = "topic" if node == NEWS else "queue"
+        return await self._ask("SEND", b"text", destination=f"/{kind}/{node}", item_id=item)
 
     async def send(self, node, item, body, kind):
         more = {} if kind is None else {"content_type": kind}

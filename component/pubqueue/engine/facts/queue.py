@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.engine.facts.managing import for_node, owners_to_notify
-from pubqueue.engine.facts.publishing import existing, oldest, subscribers
+from pubqueue.engine.facts.publishing import existing, fed_by, oldest, subscribers
 from pubqueue.engine.listings import (
     AffiliationsOf,
     DeadItems,
@@ -62,6 +62,7 @@ from pubqueue.rules.expire import (
     of_version,
     passes_on,
     refusal,
+    without_guests,
 )
 from pubqueue.rules.feed import elsewhere
 from pubqueue.rules.give_back import Case, Copy, DeadLetterPlace, Onward, room_for
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.model.changes import NoteLeftOut
     from pubqueue.model.entities import Item, ItemId, Node, Subscription
     from pubqueue.rules.dead_letters import Cancel, Discard
     from pubqueue.rules.deliveries import (
@@ -405,6 +407,12 @@ def _place(
     heritage, rows = known[node.name], context.rows
     if heritage is None:
         return DeadLetterPlace(name, exists=False, taken=False)
+    left_out: tuple[NoteLeftOut, ...] = ()
+    if heritage.guests:
+        payload = rows.payload(item)
+        space = "" if rows.lacking else context.payloads.space_of(payload)
+        sized = item, len(payload), space
+        heritage, left_out = without_guests(heritage, *sized, context.now)
     queues = admitting(heritage.to, item)
     may = queues or (heritage.place,)
     free = [place for place in may if rows.item(place.name, item.id) is None]
@@ -416,23 +424,28 @@ def _place(
         space = context.payloads.space_of(payload) if has_type else ""
         no = refusal(heritage, item, len(payload), space)
     if queues and not taken and not no:
-        onward = _onward(context, item, to, queues, payload)
+        onward = _onward(context, item, (to, queues, heritage.guests), payload)
+        onward = replace(onward, left_out=left_out)
     room, left = room_for(to, node, context.allowance(to.creator))
     return DeadLetterPlace(to.name, True, taken, room, no, left, onward)  # noqa: FBT003
 
 
 def _onward(
-    context: Context, item: Item, first: Node, queues: tuple[Node, ...], payload: bytes
+    context: Context,
+    item: Item,
+    to: tuple[Node, tuple[Node, ...], frozenset[NodeName]],
+    payload: bytes,
 ) -> Onward:
     """Return the first queue, and the others with the ids under which they accept the item: none if they have it already."""
     rows = context.rows
+    first, queues, guests = to
     copies: list[Copy] = []
     draft = Draft(item.id, payload)
     for queue in queues:
         allowance = None if queue is first else context.allowance(queue.creator)
         if queue is first or (name := _free_id(context, queue, draft)) is None:
             continue
-        copies.append(Copy(queue, name, allowance))
+        copies.append(Copy(queue, name, allowance, queue.name in guests))
     return Onward(first, payload if copies and not rows.lacking else b"", tuple(copies))
 
 
@@ -457,9 +470,11 @@ def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
     accounts = [row.account for row in found]
     owners = tuple([_owner(context, account, place) for account in accounts])
     trusted = {*accounts, *context.terms.operators, context.service.account}
-    fed = [rows.node(feed.queue) for feed in place.config.feeds] if passes_on(place) else []
-    to = tuple([queue for queue in fed if queue is not None])
-    return Heritage(node, place, owners or (Owner(context.service),), trusted, to)
+    fed = fed_by(context, place) if passes_on(place) else []
+    guests = [queue for queue, is_guest in fed if is_guest]
+    to = (*(queue for queue, is_guest in fed if not is_guest), *guests)
+    names = frozenset([queue.name for queue in guests])
+    return Heritage(node, place, owners or (Owner(context.service),), trusted, to, names)
 
 
 def _owner(context: Context, account: Jid, place: Node) -> Owner:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.engine.facts.publishing import audience, existing, fed, for_publish
+from pubqueue.engine.facts.publishing import audience, existing, fed, fed_by, for_publish
 from pubqueue.engine.listings import (
     AttemptsOf,
     Conflicts,
@@ -253,9 +253,8 @@ def _met(context: Context, row: WinnerRow) -> MetWinner:
     if not node.config.feeds:
         return met
     draft = row.item.draft
-    return replace(
-        met, fed=fed(context, node, (draft,)), space=context.payloads.space_of(draft.payload)
-    )
+    queues = fed(context, fed_by(context, node), (draft,))
+    return replace(met, fed=queues, space=context.payloads.space_of(draft.payload))
 
 
 def for_move(context: Context, request: MoveWinners) -> MoveFacts:
@@ -265,7 +264,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     winners = _slice(context, rows.page(which, None, SLICE))
     record = next(iter(rows.page(RecordOf(request.app, request.version))), None)
     if record is None:  # nothing of it is left, or its needs are being collected
-        return MoveFacts(Jid(""), NO_TIME, (), {})
+        return MoveFacts(context.now, Jid(""), NO_TIME, (), {})
     nodes = {row.node: rows.node(row.node) for row in winners}
     at, name = record.committed or NO_TIME, record.dead_letter_node
     place = None if name is None else _open_to(context, name, record.owner)
@@ -273,6 +272,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     if place is not None:
         met = [_met_there(context, request, winner, (place, at)) for winner in met]
     return MoveFacts(
+        context.now,
         record.owner,
         at,
         tuple(met),
