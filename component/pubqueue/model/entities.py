@@ -189,6 +189,22 @@ class LeftOut(Struct, frozen=True, gc=False):
     why: str
 
 
+class Policy(Struct, frozen=True, gc=False):
+    """A policy of a protocol, as its client has set it: the affiliations that it gives, and accounts that may only see the node."""
+
+    text: str
+    gives: tuple[tuple[Jid, Affiliation], ...]
+    viewers: tuple[Jid, ...] = ()
+
+    @property
+    def etag(self) -> str:
+        """A value that distinguishes two policies."""
+        return blake2b(self.text.encode(), digest_size=12).hexdigest()
+
+
+NO_POLICY: Final = Policy("", ())
+
+
 class NodeConfig(Struct, frozen=True, gc=False):
     """Every setting of a node that the service acts on. Spans are in seconds, sizes in bytes.
 
@@ -326,6 +342,8 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Whether owners are notified of new and ended subscriptions."""
     multi_subscribe: bool = False
     """Whether each subscribe of a JID creates one more subscription (XEP-0060 6.1.6)."""
+    policy: Policy = NO_POLICY
+    """Not a setting: the policy of the node (`rules.nodes`)."""
     labels: str = ""
     """Labels of the node, `name=value`, one per line: for programs that manage nodes. The service gives them no meaning, but those whose names
     begin with `x-pubqueue-` belong to protocols that it serves."""

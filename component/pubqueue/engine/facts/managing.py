@@ -65,7 +65,7 @@ from pubqueue.rules.discovery import (
 )
 from pubqueue.rules.feed import Feeder
 from pubqueue.rules.nodeconfig import configure
-from pubqueue.rules.nodes import Configure, Create, Delete, NodeFacts, Purge
+from pubqueue.rules.nodes import Configure, Create, Delete, NodeFacts, Purge, SetPolicy
 from pubqueue.rules.registrations import ListPushedFacts
 from pubqueue.rules.room import STATUS_ID, truncates
 from pubqueue.rules.subscribe import DefaultFacts, Subscribe, SubscribeFacts
@@ -572,7 +572,7 @@ def for_node(
     if isinstance(request, Describe):
         return replace(known, affiliations=_first(rows, node, _OWNER))
     if isinstance(request, Configure) and not _is_announced(node, request.settings):
-        return known
+        return replace(known, audience=subscribers(context, node)) if request.purges else known
     return _with_people(context, node, request, known)
 
 
@@ -641,7 +641,7 @@ def _is_announced(node: Node, settings: Settings) -> bool:
     return after.notify_config or after.access_model is not node.config.access_model
 
 
-def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
+def for_affiliations(context: Context, request: SetAffiliations | SetPolicy) -> NodeFacts:
     """Return the affiliations of the named accounts, and enough owners that another one is among them."""
     rows = context.rows
     node = rows.counted(request.node)
@@ -649,14 +649,18 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
     known = NodeFacts(context.now, node, affiliation, context.terms.policy)
     if node is None or not nodes.manages(request.by, node, affiliation):
         return known
-    named = tuple(dict.fromkeys(account_of(jid) for jid, _ in request.entries))
+    if isinstance(request, SetPolicy):
+        wanted, former = request.policy.gives, node.config.policy.gives
+    else:
+        wanted, former = request.entries, ()
+    named = tuple(dict.fromkeys(account_of(jid) for jid, _ in (*wanted, *former)))
     listing = AffiliationsOf(node.name, (Affiliation.OWNER,))
     owners = dict(_pairs(rows.page(listing, None, len(named) + 1)))
     roles = {account: rows.affiliation(node.name, account) for account in named}
     there = {account: role for account, role in roles.items() if role is not Affiliation.NONE}
     mine = [rows.subscriptions_in(node.name, account) for account in named]
     asks = node.config.access_model is AccessModel.AUTHORIZE
-    asks &= any(is_a is Affiliation.OWNER for _, is_a in request.entries)
+    asks &= any(is_a is Affiliation.OWNER for _, is_a in wanted)
     pending = SubscriptionsOf(node.name, SubscriptionState.PENDING)
     return replace(
         known,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pubqueue.faces.grpc.calls import Call, Unary
     from pubqueue.faces.grpc.subscriptions import Change
-    from pubqueue.model.entities import Item, Node, NodeConfig
+    from pubqueue.model.entities import Item, Node
     from pubqueue.rules.nodeconfig import Value
 
     Pulled = tuple[Item, bytes]
@@ -110,9 +110,8 @@ async def truncate_subscription(
 async def modify_push_config(call: Call, request: tech.ModifyPushConfigRequest) -> tech.Empty:
     """Set or clear the push endpoint."""
     name = subscription_name(request.subscription)
-    before = (await subscriptions.found(call, name)).config
     endpoint, push_to = request.push_config.push_endpoint, call.backend.grpc.push_to
-    await subscriptions.configure(call, name, push(endpoint, push_to, before))
+    await subscriptions.configure(call, name, push(endpoint, push_to))
     return tech.Empty()
 
 
@@ -282,7 +281,7 @@ USUAL_DEADLINE: Final = 10
 """Seconds of the ack deadline of a subscription that names none."""
 
 
-def settings(given: tech.Subscription, push_to: Iterable[str]) -> dict[str, Value]:
+def settings(given: tech.Subscription, push_to: Iterable[str]) -> topics.Fields:
     """Return the settings of a new subscription.
 
     Raises:
@@ -297,7 +296,7 @@ def settings(given: tech.Subscription, push_to: Iterable[str]) -> dict[str, Valu
     return {
         "unused_expire": given.garbage_collect_seconds or "",
         **_truncation(given.truncation_policy),
-        **push(given.push_config.push_endpoint, push_to, None),
+        **push(given.push_config.push_endpoint, push_to),
         "lock_timeout": deadline,
         "lock_longest": MAX_DEADLINE,
         "filter": filter_of(given.query),
@@ -320,16 +319,14 @@ def _truncation(policy: tech.Subscription.TruncationPolicy) -> dict[str, Value]:
             return {}
 
 
-def push(endpoint: str, push_to: Iterable[str], before: NodeConfig | None) -> dict[str, Value]:
-    """Return the setting with a push endpoint, or without one.
+def push(endpoint: str, push_to: Iterable[str]) -> topics.Fields:
+    """Return the mark with a push endpoint, or without one.
 
     Raises:
         CallError: the endpoint is invalid, or may not be called.
 
     """
-    labels = "" if before is None else before.labels
-    mark = endpoints.checked(endpoint, {}, push_to)
-    return {"labels": topics.with_mark(labels, endpoints.PUSH, mark)}
+    return {endpoints.PUSH: endpoints.checked(endpoint, {}, push_to)}
 
 
 def shown_subscription(node: Node) -> tech.Subscription:
