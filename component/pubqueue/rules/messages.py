@@ -39,6 +39,7 @@ from pubqueue.rules import validity
 from pubqueue.rules.presence import Bounce, bounce
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import publish_at_once
+from pubqueue.rules.room import beyond_share
 from pubqueue.rules.staging import StagePublish, stage
 from pubqueue.rules.subscribers import Answer, answer
 
@@ -162,7 +163,8 @@ def _ended(
         decision.notices,
         decision.then,
         decision.work,
-        parts=parts,
+        decision.beside,
+        parts,
     )
 
 
@@ -325,13 +327,14 @@ def keep(request: KeepMessage, facts: KeepFacts) -> Decision:
 def _beyond(facts: KeepFacts, size: int) -> Refused | None:
     """Refuse what exceeds a bound; `setting` is the name of the bound."""
     limits = facts.limits
-    for setting, used, more, most in (
-        ("messages_per_account", facts.own.messages, 1, limits.messages_per_account),
-        ("bytes_per_account", facts.own.byte_count, size, limits.bytes_per_account),
-        ("messages", facts.all.messages, 1, limits.messages),
-        ("bytes", facts.all.byte_count, size, limits.bytes),
+    own, every = facts.own, facts.all
+    for setting, mine, used, more, most in (
+        ("messages_per_account", 0, own.messages, 1, limits.messages_per_account),
+        ("bytes_per_account", 0, own.byte_count, size, limits.bytes_per_account),
+        ("messages", own.messages, every.messages, 1, limits.messages),
+        ("bytes", own.byte_count, every.byte_count, size, limits.bytes),
     ):
-        if used + more > most:
+        if beyond_share(mine, used, more, most):
             return Refused(Refusal.TOO_MUCH_HELD, "", most, setting=setting)
     return None
 

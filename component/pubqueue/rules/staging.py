@@ -36,6 +36,7 @@ from pubqueue.model.transactions import (
 )
 from pubqueue.rules.publication import Known, life_of
 from pubqueue.rules.publish import inadmissible, publish_at_once
+from pubqueue.rules.room import beyond_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,13 +172,14 @@ def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
         size or 0 for size in facts.sizes
     )
     usage, limits = facts.usage, facts.limits
-    for what, used, more, limit in (
-        ("items of this account", usage.account_items, items, limits.items_per_account),
-        ("bytes of this account", usage.account_bytes, size, limits.bytes_per_account),
-        ("items of the service", usage.items, items, limits.items),
-        ("bytes of the service", usage.bytes, size, limits.bytes),
+    mine, mine_bytes = usage.account_items, usage.account_bytes
+    for what, has, used, more, limit in (
+        ("items of this account", 0, mine, items, limits.items_per_account),
+        ("bytes of this account", 0, mine_bytes, size, limits.bytes_per_account),
+        ("items of the service", mine, usage.items, items, limits.items),
+        ("bytes of the service", mine_bytes, usage.bytes, size, limits.bytes),
     ):
-        if more > 0 and used + more > limit:
+        if beyond_share(has, used, more, limit):
             reason = f"{used} {what} wait for a commit, and {limit} may: commit or abort some first"
             return refuse(Refusal.TOO_MUCH_STAGED, reason)
     return None
