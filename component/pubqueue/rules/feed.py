@@ -326,15 +326,23 @@ class Guests:
         """The request that trims queues which drop their oldest items."""
         return (ResumeTrims(),) if self._trimmed() else ()
 
-    def offer(
-        self, queue: Node, met: Met, add: AddItem, allowance: Allowance | None
+    def offer(  # an item, and where it comes
+        self,
+        queue: Node,
+        met: Met,
+        add: AddItem,
+        allowance: Allowance | None,
+        *,
+        judged: bool = False,
     ) -> list[Change]:
-        """Return the changes of an item in a queue: none if it is left out."""
+        """Return the changes of an item in a queue: none if it is left out. One that was judged before is not."""
         comes = come(met, add)
         if not comes:
             return comes
         more = growth(comes)
-        no = refusal(queue, add.draft) or self._no_room(queue, more, allowance)
+        no = None
+        if not judged:
+            no = refusal(queue, add.draft) or self._no_room(queue, more, allowance)
         if no is not None:
             known = self._left_out.get(queue.name)
             items = 1 if known is None else known.items + 1

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import transactions as t
 from pubqueue.model.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.model.decision import Decision, Done, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import MAX_ID_LENGTH, NO_TIME, ItemId, NodeName, later
 from pubqueue.model.notices import Notice, Retracted, announce
 from pubqueue.model.records import weight
-from pubqueue.model.transactions import (
-    Commit,
-    Committed,
-    CommittedNode,
-    Moved,
-    OnTaken,
-    TakenId,
-    WinnerRow,
-    name_of_transaction,
-)
 from pubqueue.rules.commit import (
     NAMED,
     TAKEN,
@@ -66,7 +57,7 @@ class MetWinner(Struct, frozen=True, gc=False):
     node. `fed` are the queues that its node feeds, and `space` is the namespace of its payload, if they ask for one.
     """
 
-    row: WinnerRow
+    row: t.WinnerRow
     node: Node | None
     known: Known
     there: Item | None
@@ -94,7 +85,7 @@ class MoveWinners(Request, frozen=True, gc=False):
 
     app: str
     version: int
-    reply: Committed | None = None
+    reply: t.Committed | None = None
 
 
 class MoveFacts(Struct, frozen=True, gc=False):
@@ -108,7 +99,7 @@ class MoveFacts(Struct, frozen=True, gc=False):
     at: Millis
     winners: tuple[MetWinner, ...]
     audiences: Mapping[NodeName, Audience]
-    on_taken: OnTaken = OnTaken.FAIL
+    on_taken: t.OnTaken = t.OnTaken.FAIL
     dead_letters: Node | None = None
 
 
@@ -210,10 +201,10 @@ def _place(winner: MetWinner) -> Place:
     return PLACES[winner.known, None if winner.there is None else winner.there.state]
 
 
-def _taken(winners: Iterable[MetWinner]) -> list[TakenId]:
+def _taken(winners: Iterable[MetWinner]) -> list[t.TakenId]:
     """Return the ids that winners cannot have."""
     return [
-        TakenId(winner.row.node, winner.row.item.draft.id, winner.there.state)
+        t.TakenId(winner.row.node, winner.row.item.draft.id, winner.there.state)
         for winner in winners
         if winner.there is not None and _place(winner) in TAKEN
     ]
@@ -230,7 +221,7 @@ def _refused(request: LookAtWinners) -> Decision:
 
 def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     commit = request.commit
-    if request.taken and commit.on_taken is OnTaken.FAIL:
+    if request.taken and commit.on_taken is t.OnTaken.FAIL:
         return _refused(request)
     grown = dict(request.grown)
     for name, added in request.added:
@@ -239,8 +230,8 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
         if node is not None and (no_room := full(node, more)) is not None:
             source = facts.nodes.get(NodeName(node.config.source))
             return Decision(no_room if source is None else named(no_room, node, source))
-    if request.taken and commit.on_taken is OnTaken.DEAD_LETTER:
-        coming = [CommittedNode(name, True, added, 0, 0) for name, added in request.added]  # noqa: FBT003  # a queue
+    if request.taken and commit.on_taken is t.OnTaken.DEAD_LETTER:
+        coming = [t.CommittedNode(name, True, added, 0, 0) for name, added in request.added]  # noqa: FBT003  # a queue
         place = dead_letters(
             *(commit, facts.commit, coming), Growth(request.taken, request.aside), grown
         )
@@ -253,8 +244,10 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     moving = tuple((part.number, part.attempt) for part in commit.parts)
     size, totals = facts.commit.bytes, commit.totals
     choice = commit.on_taken, commit.dead_letter_node
-    change = Commit(commit.app, who, commit.version, now, (), items, size, totals, moving, *choice)
-    reply = Committed(commit.version, items - request.known, request.known, already=False)
+    change = t.Commit(
+        commit.app, who, commit.version, now, (), items, size, totals, moving, *choice
+    )
+    reply = t.Committed(commit.version, items - request.known, request.known, already=False)
     return Decision(reply, (change,), then=MoveWinners(commit.app, commit.version, reply))
 
 
@@ -321,9 +314,9 @@ def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
     """Return whether a winner is left out or dead-lettered; without a place for dead letters it is not."""
     if winner.there is None or _place(winner) not in TAKEN:
         return False
-    if facts.on_taken is OnTaken.DEAD_LETTER:
+    if facts.on_taken is t.OnTaken.DEAD_LETTER:
         return facts.dead_letters is not None and facts.dead_letters.config.queueing
-    return facts.on_taken is OnTaken.SKIP
+    return facts.on_taken is t.OnTaken.SKIP
 
 
 def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> tuple[Change, ...]:
@@ -335,22 +328,22 @@ def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> t
 
 
 def dead_letter_id(
-    request: MoveWinners, row: WinnerRow, at: Millis, *, twice: bool = False
+    request: MoveWinners, row: t.WinnerRow, at: Millis, *, twice: bool = False
 ) -> ItemId:
     """Return the id of a dead letter; `twice` if there is one of another commit in the same moment."""
-    winner = f"{name_of_transaction(request.app)}.{request.version}.{row.part}.{row.row}"
+    winner = f"{t.name_of_transaction(request.app)}.{request.version}.{row.part}.{row.row}"
     return id_elsewhere(row.node, row.item.draft.id, at, winner, twice=twice)
 
 
 def _moved(
     request: MoveWinners, facts: MoveFacts, ends: tuple[tuple[int, int, int], ...], aside: int
-) -> Moved:
-    if facts.on_taken is OnTaken.SKIP:
-        return Moved(request.app, request.version, ends, skipped=aside)
-    return Moved(request.app, request.version, ends, dead_lettered=aside)
+) -> t.Moved:
+    if facts.on_taken is t.OnTaken.SKIP:
+        return t.Moved(request.app, request.version, ends, skipped=aside)
+    return t.Moved(request.app, request.version, ends, dead_lettered=aside)
 
 
-def _with(reply: Committed | None, aside: Sequence[MetWinner]) -> Committed | None:
+def _with(reply: t.Committed | None, aside: Sequence[MetWinner]) -> t.Committed | None:
     """Report winners that were set aside to the requester."""
     if reply is None or not aside:
         return reply
@@ -376,7 +369,7 @@ def _taking_its_place(
 
 
 def _added(
-    request: MoveWinners, facts: MoveFacts, row: WinnerRow, node: NodeName, name: ItemId
+    request: MoveWinners, facts: MoveFacts, row: t.WinnerRow, node: NodeName, name: ItemId
 ) -> AddItem:
     item = row.item
     due = None if item.pause is None else later(facts.at, item.pause)

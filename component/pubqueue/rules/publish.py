@@ -21,7 +21,7 @@ from pubqueue.model.records import (
 )
 from pubqueue.rules import access, filters, trimming
 from pubqueue.rules.access import Action, AutoCreation
-from pubqueue.rules.feed import Guests, come, fed_on, named, refusal, too_much
+from pubqueue.rules.feed import Guests, fed_on, named, refusal, too_much
 from pubqueue.rules.nodeconfig import Settings, agrees
 from pubqueue.rules.nodes import make_node
 from pubqueue.rules.once import once
@@ -44,7 +44,6 @@ from pubqueue.rules.room import (
     is_bounded,
     never_fits,
     overdrawn_of_each,
-    truncates,
 )
 from pubqueue.rules.trimming import TrimItems, exceeds, truncated
 
@@ -315,15 +314,11 @@ class MarkPublish(Request, frozen=True, gc=False):
 
 
 class MarkFacts(Struct, frozen=True, gc=False):
-    """What a publish has to know, a mark that no other publish has, and the allowances of the accounts that have made the queues.
-
-    `queues` are those that may refuse it.
-    """
+    """What a publish has to know, a mark that no other publish has, and the queues that may refuse it, with the allowances of their creators."""
 
     publish: PublishFacts
     mark: str
     allowances: Mapping[NodeName, Allowance | None]
-    queues: tuple[NodeName, ...] = ()
 
 
 class FeedSlice(Request, frozen=True, gc=False):
@@ -416,9 +411,10 @@ def _marked(
     if (over := overdrawn_of_each(grown)) is not None:
         return Decision(over[1])
     done = _followed(wanted, known, done)
-    if not facts.queues:
+    if not facts.allowances:
         return done
-    what = MarkedPublish(wanted.by.account, known.now, len(wanted.drafts), facts.queues)
+    queues = tuple(facts.allowances)
+    what = MarkedPublish(wanted.by.account, known.now, len(wanted.drafts), queues)
     changes = (*done.changes, *_rows_of(facts.mark, what, wanted.drafts))
     return replace(done, changes=changes, then=FeedSlice(facts.mark, done.reply))
 
@@ -446,40 +442,16 @@ def feed(request: FeedSlice, facts: SliceFacts) -> Decision:
     if row is None:  # another process has made the last ones
         return Decision(request.reply or Done(), then=None if request.reply else ResumeFeeding())
     what = marked(row)
-    done = _copies_of_guests(facts, what) if what.guests else _copies(facts, what)
-    changes = (*done.changes, *_moved(row, what, facts.place))
-    then: Request | None = request
-    if facts.place >= what.copies:
-        then = None if request.reply else ResumeFeeding()
-    return replace(done, reply=request.reply or Done(), changes=changes, then=then)
-
-
-def _copies(facts: SliceFacts, what: MarkedPublish) -> Decision:
-    changes: list[Change] = []
-    grown: dict[NodeName, tuple[Node, Growth]] = {}
-    for copy in facts.copies:
-        comes = come(copy.met, new_item(copy.draft, copy.queue, what.account, what.at))
-        _, before = grown.get(copy.queue.name, (copy.queue, Growth()))
-        grown[copy.queue.name] = copy.queue, before + growth(comes)
-        changes += comes
-    return Decision(Done(), (*changes, *_too_large(grown.values())))
-
-
-def _copies_of_guests(facts: SliceFacts, what: MarkedPublish) -> Decision:
     guests, changes = Guests(facts.now), list[Change]()
     for copy in facts.copies:
         add = new_item(copy.draft, copy.queue, what.account, what.at)
-        changes += guests.offer(copy.queue, copy.met, add, copy.allowance)
-    return Decision(Done(), (*changes, *guests.ends()), beside=guests.beside)
-
-
-def _too_large(grown: Iterable[tuple[Node, Growth]]) -> list[Change]:
-    """Have the queues trimmed that become too large by it and drop their oldest items; the reaper does it."""
-    return [
-        BeginTrim(queue.name)
-        for queue, more in grown
-        if truncates(queue.config) and exceeds(queue, more)
-    ]
+        changes += guests.offer(copy.queue, copy.met, add, copy.allowance, judged=not what.guests)
+    changes += [*guests.ends(), *_moved(row, what, facts.place)]
+    then: Request | None = request
+    if facts.place >= what.copies:
+        then = None if request.reply else ResumeFeeding()
+    reply = request.reply or Done()
+    return Decision(reply, tuple(changes), then=then, beside=guests.beside)
 
 
 def _moved(row: Feeding, what: MarkedPublish, place: int) -> list[Change]:

@@ -352,7 +352,6 @@ def for_mark(context: Context, request: MarkPublish) -> MarkFacts:
         for_publish(context, replace(wanted, guests_follow=True)),
         _mark(context, wanted),
         {queue.name: context.allowance(queue.creator) for queue in hosts},
-        tuple([queue.name for queue in hosts]),
     )
 
 
