@@ -479,8 +479,8 @@ class NoteSamples(Struct, frozen=True, gc=False):
 class PassOn(Struct, frozen=True, gc=False):
     """The additions of a plain node to a dead item that it passes on to the queues that it feeds.
 
-    The item moves into one of them, with these headers and this end of its life, and is copied into the others, but for
-    those that leave it out.
+    The item moves into one of them, with these headers and this end of its life, and is copied into the others,
+    except for those that leave it out.
     """
 
     headers: Headers

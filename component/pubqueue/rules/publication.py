@@ -116,7 +116,7 @@ class PublishFacts(Struct, frozen=True, gc=False):
     creation: AutoCreation = AutoCreation.NEVER
     others: Others = NOTHING_NAMED
     fed: tuple[Fed, ...] = ()
-    """The queues that a plain node feeds, but for those that get the items after the commit."""
+    """The queues that a plain node feeds, except for those that get the items after the commit."""
     hosts: int = 0
     """How many of all the queues that it feeds may refuse the publish."""
     followers: tuple[NodeName, ...] = ()

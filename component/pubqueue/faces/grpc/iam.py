@@ -193,6 +193,8 @@ def read(policy: iam.Policy, kind: ResourceKind) -> Bindings:
             raise unimplemented("policy.bindings.condition")
         if kind not in ROLES.get(binding.role, {}) and binding.role != VIEWER:
             raise invalid(f"Role {binding.role[:100]!a} is not supported for this resource.")
+        if any("\0" in member for member in binding.members):
+            raise invalid("policy.bindings.members: a NUL character is not allowed")
         mine = found.setdefault(binding.role, [])
         mine += [member for member in binding.members if member not in mine]
     return found

@@ -257,14 +257,9 @@ async def delete_of_topic(exchange: Exchange) -> web.Response:
     await exchange.destined(is_queue=False)
     header = exchange.request.headers.get("If-Match", "*").strip()
     tag = _TAG.fullmatch(header)
-    if tag is None and header != "*":
-        raise _another()
-    await _retract(exchange, None if tag is None else int(tag[1]))
+    number = int(tag[1]) if tag else None if header == "*" else 0  # no message has that one
+    await _retract(exchange, number)
     return answer(204)
-
-
-def _another() -> ProblemError:
-    return ProblemError(412, "precondition-failed", "the message is another one")
 
 
 async def _retract(exchange: Exchange, seq: int | None = None) -> None:
@@ -272,7 +267,7 @@ async def _retract(exchange: Exchange, seq: int | None = None) -> None:
     wanted = Settle(exchange.by, exchange.node, ids, Verb.RETRACT, notify=True, seq=seq)
     reply = await exchange.face.submit(exchange.by, wanted)
     if isinstance(reply, Refused) and reply.refusal is Refusal.PRECONDITION_NOT_MET:
-        raise _another()
+        raise ProblemError(412, "precondition-failed", "the message is another one")
     exchange.granted(reply)
 
 
