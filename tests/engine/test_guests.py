@@ -1,24 +1,33 @@
 """Queues of guests: they refuse no publish to the node that feeds them, on both stores, whatever is set in them."""
 
+import asyncio
+from contextlib import AsyncExitStack
+
 import pytest
-from harness.batches.facts import ANN, BOSS, ETL, EVE, JOBS, who
+from harness.batches.facts import ANN, BOSS, ETL, EVE, JOBS, NOW, who
 from harness.batches.queue_requests import a_queue, joins, publishes, unlocks
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, committed, names, stages
 from harness.batches.two_shells import PostgresShell
+from harness.patience import TIMEOUT
 from harness.stores.store_contents import misweighed, recount
+from harness.stores.store_reader import StoreReader
 
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import Unfed
 from pubqueue.model.decision import Done, DoneTogether, Published, Refusal
 from pubqueue.model.entities import Affiliation, Jid, NodeName
 from pubqueue.model.records import Quota, Quotas
 from pubqueue.model.replies import Created
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Create, SetAffiliations
 from pubqueue.rules.publish import ResumeFeeding
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.together import Together
+from pubqueue.stores.sqlite import SqliteStore
 
 NEWS, MINE, HERS = map(NodeName, ("news", "mine", "hers"))
 
@@ -143,3 +152,26 @@ def test_another_source_begins_to_count_anew(shell):
     assert left_out(shell) is not None
     shell.do(Configure(who(EVE), HERS, Settings({"source": ""})))
     assert left_out(shell) is None
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_items_that_follow_the_commit_come_without_a_look_of_the_reaper(
+    tmp_path, monkeypatch, together
+):
+    monkeypatch.setattr("pubqueue.rules.feed.AT_ONCE", 2)
+    async with asyncio.timeout(TIMEOUT), AsyncExitStack() as ends:
+        store = SqliteStore(tmp_path / "queue.db")
+        await store.open()
+        ends.push_async_callback(store.close)
+        broker = Broker(store, Terms(CreationPolicy.ANYONE), clock=lambda: NOW)
+        broker.start()
+        ends.push_async_callback(broker.stop)
+        news = Settings({"queueing": False, "access_model": "open"})
+        await broker.handle(Create(who(BOSS, local=True), NEWS, news))
+        await broker.handle(makes_queue(HERS, max_items=2))
+        drafts = publishes("i1", "i2", "i3", node=NEWS, by=BOSS)
+        answer = await broker.handle(Together(who(BOSS), (drafts,)) if together else drafts)
+        assert isinstance(answer, DoneTogether if together else Published)
+        await broker.settled()
+        found = await store.read(lambda tx: StoreReader(tx).node(HERS))
+        assert (found.items, found.config.left_out.items) == (2, 1)

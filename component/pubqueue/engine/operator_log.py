@@ -25,7 +25,7 @@ from pubqueue.model.replies import Subscribed
 from pubqueue.rules.audience import ReviewSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire
-from pubqueue.rules.nodes import Configure, SetAffiliations
+from pubqueue.rules.nodes import Configure, SetAffiliations, SetPolicy
 from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.subscribe import Subscribe, Unsubscribe
@@ -47,7 +47,7 @@ LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
     {
         *(Arrive, Leave, FreeLeft, Bounce, Expire),
         *(Subscribe, Unsubscribe),
-        *(Configure, SetAffiliations, Declare, ReviewSubscribers),
+        *(Configure, SetAffiliations, SetPolicy, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
         *(Answer, SetSubscriptions),
     }
@@ -70,6 +70,7 @@ _WHY: Final[dict[type, str]] = {
     Leave: "it went away",
     Configure: _CLOSED,
     SetAffiliations: _CLOSED,
+    SetPolicy: _CLOSED,
     Declare: _CLOSED,
     Dismiss: "an owner ended it",
     Expire: "its lease is over",
