@@ -245,8 +245,8 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     if not request.purges:
         return replace(done, notices=notices)
     gone = PurgeNode(node.name, node.items)
-    told = notify(after, facts.audience, Purged(NOBODY, node.name))
-    return replace(done, changes=(*done.changes, gone), notices=(*notices, *told))
+    purged = notify(after, facts.audience, Purged(NOBODY, node.name))
+    return replace(done, changes=(*done.changes, gone), notices=(*notices, *purged))
 
 
 def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ...]:
