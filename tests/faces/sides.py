@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pubqueue.engine.ports import Store
     from pubqueue.testing.engine import Calendar
 
+NEWS = "news"
+"""The name of the plain node, in a test that has one; all other nodes are queues."""
+
 
 class Client(Protocol):
     """What a client can do at any face. Items and nodes go by their names."""

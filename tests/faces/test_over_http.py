@@ -6,11 +6,12 @@ from base64 import b64encode
 
 import aiohttp
 import pytest
-from faces.sides import PASSWORD, RIGHT
 from harness.operators.browser import chromium
 from harness.patience import TIMEOUT, until
 from harness.processes.program import Program
+from harness.servers.users import RIGHT
 
+from pubqueue.accounts import credentials
 from pubqueue.accounts.accounts import FREE_NAMES
 from pubqueue.faces.grpc.transcoding import ROWS, VERSION
 from pubqueue.faces.http.host import OWN_TYPES
@@ -68,7 +69,7 @@ class Service(Program):
 
     def __init__(self, folder):
         path = folder / "pubqueue.toml"
-        path.write_text(CONFIG.format(folder=folder, password=PASSWORD.text))
+        path.write_text(CONFIG.format(folder=folder, password=credentials.make(RIGHT).text))
         path.chmod(0o600)
         super().__init__(path)
 

@@ -104,6 +104,11 @@ def test_where_owners_approve_one_of_the_account_s_subscriptions_has_to_be_appro
             Refused(Refusal.TOO_MANY_WAITING, limit=MAX_OF_ACCOUNT),
         ),
         ({"waiting": MAX_WAITING}, None),
+        ({"waiting": MAX_WAITING - 1, "of_account": 2}, None),
+        (
+            {"waiting": MAX_WAITING, "of_account": 2},
+            Refused(Refusal.TOO_MANY_WAITING, limit=10_000),
+        ),
         ({"waiting": MAX_WAITING + 1}, Refused(Refusal.TOO_MANY_WAITING, limit=10_000)),
     ],
 )

@@ -102,6 +102,7 @@ RULES: Final[dict[type, Rule]] = {
     nodes.Purge:                     _rule(managing.for_node, nodes.purge, validity.of_node),
     nodes.GetAffiliations:           _rule(managing.for_get_affiliations, nodes.get_affiliations, validity.of_node),
     nodes.SetAffiliations:           _rule(managing.for_affiliations, nodes.set_affiliations, validity.of_node),
+    nodes.SetPolicy:                 _rule(managing.for_affiliations, nodes.set_policy, validity.of_node),
     discovery.ListNodes:             _rule(managing.for_nodes, discovery.list_nodes),
     discovery.ListMyAffiliations:    _rule(managing.for_my_affiliations, discovery.list_my_affiliations, validity.of_node),
     discovery.ListMySubscriptions:   _rule(managing.for_my_subscriptions, discovery.list_my_subscriptions, validity.of_node),

@@ -17,6 +17,7 @@ from pubqueue.model.decision import Decision, Refusal, Request, Taken, refuse
 from pubqueue.model.entities import Affiliation, SubscriptionState, later, seconds
 from pubqueue.rules import access
 from pubqueue.rules.declare import used
+from pubqueue.rules.room import beyond_share
 from pubqueue.rules.subscribe import SubscribeFacts, objection
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MAX_WAIT: Final = seconds(3600)
 
 MAX_WAITING: Final = 10_000
 MAX_OF_ACCOUNT: Final = 5_000
-"""Takes that may wait at one instance: of all accounts, and of one."""
+"""Takes that may wait at one instance: of all accounts, and of one, which beside others has at most as many as are left."""
 
 
 class Take(Request, frozen=True, gc=False):
@@ -153,7 +154,8 @@ def _candidate(by: Principal, facts: TakeFacts, node: Node) -> Candidate:
         return Candidate.FULL
     if facts.of_account > MAX_OF_ACCOUNT:
         return Candidate.EAGER
-    return Candidate.LATE if facts.waiting > MAX_WAITING else Candidate.WELCOME
+    is_late = beyond_share(facts.of_account - 1, facts.waiting - 1, 1, MAX_WAITING)
+    return Candidate.LATE if is_late else Candidate.WELCOME
 
 
 def _limit(candidate: Candidate, node: Node) -> int | None:

@@ -19,7 +19,7 @@ from pubqueue.model.records import (
 )
 from pubqueue.model.transactions import OnTaken, name_of_transaction
 from pubqueue.rules.dead_letters import Cancel, Redrive
-from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.nodes import SetAffiliations, SetPolicy
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.settle_each import SettleEach
@@ -333,6 +333,7 @@ SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
     FreeLocks:        _OF_ITEMS,
     Redrive:          (MAX_NAMED, lambda request: request.ids or ()),
     SetAffiliations:  (MAX_ENTRIES, attrgetter("entries")),
+    SetPolicy:        (MAX_ENTRIES, attrgetter("policy.gives")),
     SetSubscriptions: (MAX_ENTRIES, attrgetter("wishes")),
 }
 # fmt: on
@@ -353,7 +354,7 @@ def too_many(request: object) -> Refused | None:
     most, named = SIZES[kind]
     if len(named(request)) <= most:
         return _too_large(request) if type(request) is Together else None
-    if isinstance(request, SetAffiliations | SetSubscriptions):
+    if isinstance(request, SetAffiliations | SetPolicy | SetSubscriptions):
         return _TOO_MANY_ENTRIES
     return Refused(Refusal.TOO_MANY_ITEMS, limit=most)
 

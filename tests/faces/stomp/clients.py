@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
+from faces.sides import NEWS
 from harness.patience import until
 from harness.servers.users import RIGHT, SERVICE, accounts_of, users_for
 
@@ -160,7 +161,8 @@ class StompClient:
         return said
 
     async def publish(self, node, item):
-        return await self._ask("SEND", b"text", destination=f"/queue/{node}", item_id=item)
+        kind = "topic" if node == NEWS else "queue"
+        return await self._ask("SEND", b"text", destination=f"/{kind}/{node}", item_id=item)
 
     async def send(self, node, item, body, kind):
         more = {} if kind is None else {"content_type": kind}

@@ -21,7 +21,7 @@ from pubqueue.faces.grpc.statuses import (
     problem_of,
     unimplemented,
 )
-from pubqueue.model.decision import Refused, Taken
+from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodes import Create
@@ -252,12 +252,15 @@ class Call:
 
     async def refusal(self, refused: Refused, node: NodeName | None, resource: str) -> CallError:
         """Return the end of a call whose request was refused: resources that the account may not know of do not exist for it."""
-        if CODES[refused.refusal] is StatusCode.PERMISSION_DENIED and node is not None:
+        is_closed = refused.refusal is Refusal.CLOSED_NODE
+        is_barred = is_closed or CODES[refused.refusal] is StatusCode.PERMISSION_DENIED
+        if is_barred and node is not None:
             seen = await self.backend.handle(
                 self.by, Describe(self.by, node, manage=False, known=True)
             )
             if isinstance(seen, Refused):
                 return not_found(resource)
+            return CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
         return problem_of(refused, resource)
 
     async def take(self, request: Take, resource: str = "") -> Reply:

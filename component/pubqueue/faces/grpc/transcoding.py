@@ -33,23 +33,6 @@ from pubqueue.faces.grpc.statuses import (
     invalid,
 )
 from pubqueue.faces.grpc.subscriptions import MAX_ACK_IDS
-from pubqueue.faces.grpc.tech import (
-    acknowledge,
-    create_subscription,
-    create_topic,
-    delete_subscription,
-    delete_topic,
-    get_subscription,
-    get_topic,
-    list_subscriptions,
-    list_topics,
-    modify_push_config,
-    publish,
-    publish_batch,
-    subscription_name,
-    take,
-    take_batch,
-)
 from pubqueue.faces.grpc.topics import MAX_MESSAGES
 from pubqueue.faces.grpc.wire import MAX_ATTRIBUTES, tech
 from pubqueue.faces.http import host
@@ -470,13 +453,13 @@ def _rpc(handle: Unary, shown: Callable[..., Fields] = plain) -> Handler:
 
 
 async def _pull(call: Call, request: tech.PullRequest, _more: Fields) -> Fields:
-    item, payload = await take(call, request)
-    return pulled(item, payload, subscription_name(request.subscription))
+    item, payload = await binding.take(call, request)
+    return pulled(item, payload, binding.subscription_name(request.subscription))
 
 
 async def _pull_batch(call: Call, request: tech.PullBatchRequest, _more: Fields) -> Fields:
-    items = await take_batch(call, request)
-    name = subscription_name(request.subscription)
+    items = await binding.take_batch(call, request)
+    name = binding.subscription_name(request.subscription)
 
     def shown() -> Fields:
         return {"pullResponses": [pulled(*item, name) for item in items]} if items else {}
@@ -493,7 +476,7 @@ async def _modify_ack_deadline(
     if ids and request.ack_id:
         raise invalid("ackId and ackIds: only one of them can be set.")
     change = subscriptions.Change(request.ack_deadline_seconds)
-    name = subscription_name(request.subscription)
+    name = binding.subscription_name(request.subscription)
     await subscriptions.settle(call, name, ids or [request.ack_id], change)
     return {}
 
@@ -503,21 +486,21 @@ _QUEUE: Final = "subscription"
 
 # fmt: off
 ROWS: Final[Mapping[tuple[str, str], Row]] = {
-    ("POST", "topics"):                              Row("topics.create", tech.Topic, _rpc(create_topic)),
-    ("POST", "topics/publish"):                      Row("topics.publish", tech.PublishRequest, _rpc(publish)),
-    ("POST", "topics/publishBatch"):                 Row("topics.publishBatch", tech.PublishBatchRequest, _rpc(publish_batch)),
-    ("GET", "topics"):                               Row("topics.list", tech.ListTopicsRequest, _rpc(list_topics, page)),
-    ("GET", "topics/{name}"):                        Row("topics.get", tech.GetTopicRequest, _rpc(get_topic), _TOPIC),
-    ("DELETE", "topics/{name}"):                     Row("topics.delete", tech.DeleteTopicRequest, _rpc(delete_topic), _TOPIC),
-    ("POST", "subscriptions"):                       Row("subscriptions.create", tech.Subscription, _rpc(create_subscription, subscription)),
+    ("POST", "topics"):                              Row("topics.create", tech.Topic, _rpc(binding.create_topic)),
+    ("POST", "topics/publish"):                      Row("topics.publish", tech.PublishRequest, _rpc(binding.publish)),
+    ("POST", "topics/publishBatch"):                 Row("topics.publishBatch", tech.PublishBatchRequest, _rpc(binding.publish_batch)),
+    ("GET", "topics"):                               Row("topics.list", tech.ListTopicsRequest, _rpc(binding.list_topics, page)),
+    ("GET", "topics/{name}"):                        Row("topics.get", tech.GetTopicRequest, _rpc(binding.get_topic), _TOPIC),
+    ("DELETE", "topics/{name}"):                     Row("topics.delete", tech.DeleteTopicRequest, _rpc(binding.delete_topic), _TOPIC),
+    ("POST", "subscriptions"):                       Row("subscriptions.create", tech.Subscription, _rpc(binding.create_subscription, subscription)),
     ("POST", "subscriptions/pull"):                  Row("subscriptions.pull", tech.PullRequest, _pull, waits=True),
     ("POST", "subscriptions/pullBatch"):             Row("subscriptions.pullBatch", tech.PullBatchRequest, _pull_batch, waits=True),
-    ("POST", "subscriptions/acknowledge"):           Row("subscriptions.acknowledge", tech.AcknowledgeRequest, _rpc(acknowledge)),
+    ("POST", "subscriptions/acknowledge"):           Row("subscriptions.acknowledge", tech.AcknowledgeRequest, _rpc(binding.acknowledge)),
     ("POST", "subscriptions/modifyAckDeadline"):     Row("subscriptions.modifyAckDeadline", tech.ModifyAckDeadlineRequest, _modify_ack_deadline),
-    ("POST", "subscriptions/modifyPushConfig"):      Row("subscriptions.modifyPushConfig", tech.ModifyPushConfigRequest, _rpc(modify_push_config)),
-    ("GET", "subscriptions"):                        Row("subscriptions.list", tech.ListSubscriptionsRequest, _rpc(list_subscriptions, page)),
-    ("GET", "subscriptions/{name}"):                 Row("subscriptions.get", tech.GetSubscriptionRequest, _rpc(get_subscription, subscription), _QUEUE),
-    ("DELETE", "subscriptions/{name}"):              Row("subscriptions.delete", tech.DeleteSubscriptionRequest, _rpc(delete_subscription), _QUEUE),
+    ("POST", "subscriptions/modifyPushConfig"):      Row("subscriptions.modifyPushConfig", tech.ModifyPushConfigRequest, _rpc(binding.modify_push_config)),
+    ("GET", "subscriptions"):                        Row("subscriptions.list", tech.ListSubscriptionsRequest, _rpc(binding.list_subscriptions, page)),
+    ("GET", "subscriptions/{name}"):                 Row("subscriptions.get", tech.GetSubscriptionRequest, _rpc(binding.get_subscription, subscription), _QUEUE),
+    ("DELETE", "subscriptions/{name}"):              Row("subscriptions.delete", tech.DeleteSubscriptionRequest, _rpc(binding.delete_subscription), _QUEUE),
 }
 # fmt: on
 """The methods, by method of HTTP and path below the version."""
