@@ -20,7 +20,7 @@ PROCESSES ?= 3
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
 GATE := $(PY) tools/gate --processes $(PROCESSES)
 # the rules, the settings, the codecs and what all faces share; and the tests of the tree that do not run a program for seconds
-RULES := $(addprefix tests/,model rules config xeps/wire xeps/client faces/flow faces/http faces/listener faces/push)
+RULES := $(addprefix tests/,model rules config xeps/wire xeps/client faces/test_flow.py faces/http faces/listener faces/push)
 TREE := $(filter-out tests/test_documentation.py tests/test_types.py,$(wildcard tests/test_*.py))
 
 help: ## show this help

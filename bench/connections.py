@@ -22,6 +22,7 @@ import click
 import uvloop
 from harness.processes import toy_service
 from harness.servers.tls import certify
+from harness.servers.users import RIGHT
 
 from pubqueue import logs
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener, Place, Tls, TlsFiles
@@ -77,7 +78,7 @@ LISTENER: Final = "listener"
 TOY_FACE: Final = "toy face"
 WORDS: Final = {
     LISTENER: b"user\n",
-    TOY_FACE: f"LOGIN {toy_service.NAME} {toy_service.RIGHT}\n".encode(),
+    TOY_FACE: f"LOGIN {toy_service.NAME} {RIGHT}\n".encode(),
 }
 """The line that each client sends; the answer is a line."""
 

@@ -25,7 +25,7 @@ from rich.table import Table
 from bench.report import spread
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.publisher.publisher import Publisher
-from pubqueue_xeps.wire.published import NewItem
+from pubqueue_xeps.wire.publication import NewItem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -21,7 +21,7 @@ from bench.measure import processor_time
 from bench.qos import PASSWORD, SERVICE, TOGETHER, WAYS, Cost, table
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.publisher.publisher import Publisher
-from pubqueue_xeps.wire.published import NewItem
+from pubqueue_xeps.wire.publication import NewItem
 
 if TYPE_CHECKING:
     from harness.processes.program import Program

@@ -29,10 +29,10 @@ from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.xmpp_client import Client, login, logout, make_client
 from pubqueue_xeps.wire.ns import CLIENT
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.wire.requests import IqRequest
+from pubqueue_xeps.wire.xml_text import quote
 from pubqueue_xeps.worker.worker import Worker
-from pubqueue_xeps.xep_0254.event import EVENT, RETRACT
+from pubqueue_xeps.xep_0254.queueing import EVENT, RETRACT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

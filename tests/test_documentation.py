@@ -22,7 +22,7 @@ RUN = {
     "toml": "tests/e2e/test_documented.py: the service reads it",
     "python": "tests/e2e/test_documented.py, or of Spark tests/spark/test_documented.py: run",
     "javascript": "tests/faces/stomp/served/test_programs.py, tests/faces/grpc/test_how_to.py: run by Node",
-    "html": "tests/faces/stomp/served/test_web_socket.py: opened in Chromium",
+    "html": "tests/faces/stomp/test_web_socket.py: opened in Chromium",
     "ruby": "tests/faces/stomp/served/test_programs.py: run",
     "perl": "tests/faces/stomp/served/test_programs.py: run",
     "xml": "below: valid by the schemas",

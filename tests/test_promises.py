@@ -15,6 +15,8 @@ SHOWN = {
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt engine/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
                               "rules/test_expire.py::test_the_last_failure_allowed_is_the_end",
+        "nobody's queue holds up a publisher but those of owners and publishers": "engine/test_guests.py rules/test_feed.py::"
+                              "test_a_queue_of_a_guest_refuses_nothing_and_counts_what_it_could_not_take",
         "each item is done at least once": "engine/test_simulated.py proof/faults_run/test_faults_run.py",
         "a publish may be repeated": "scenarios/publish-known-answers.txt rules/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",

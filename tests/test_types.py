@@ -58,6 +58,13 @@ def wait(blocking: BlockingItem, error: Refused, some: NotAllPublished) -> None:
         assert_type(publisher, BlockingPublisher)
         assert_type(publisher.publish_many("jobs", (n for n in range(9))), list[Published])
         assert_type(publisher.ask("jobs", 1).id, str)
+        assert_type(publisher.retract("jobs", "i1", timeout=timedelta(minutes=1)), Retracted)
+        publisher.publish("jobs", 1, priority="high")  # type: ignore[arg-type]
+        publisher.publish("jobs", 1, importance=1)  # type: ignore[call-arg]
+    BlockingPublisher(timeout=timedelta(minutes=1), url="xmpp://a@b/c")
+    BlockingPublisher(tls="none")  # type: ignore[arg-type]
+    assert_type(blocking.touch(60), datetime | None)
+    assert_type(blocking.publish("more", None), Published)
     assert_type(error.condition, str | None)
     assert_type([type(one) for one in some.results], list[type[Published] | type[Exception]])
     Worker(node="jobs").run_blocking(lambda item: item.reply(item.data))

@@ -34,16 +34,14 @@ if TYPE_CHECKING:
         ServerUnreachable,
         ServiceUnavailable,
     )
-    from pubqueue_xeps.publisher.blocking import BlockingPublisher
-    from pubqueue_xeps.publisher.publisher import Publisher
+    from pubqueue_xeps.handlers import Handlers
+    from pubqueue_xeps.item import BlockingItem, Item
+    from pubqueue_xeps.middleware import ErrorReporting, Timing
+    from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
-    from pubqueue_xeps.wire.published import NewItem, Published, Retracted
+    from pubqueue_xeps.wire.publication import NewItem, Published, Retracted
     from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
-    from pubqueue_xeps.worker.blocking_item import BlockingItem
-    from pubqueue_xeps.worker.handling.handlers import Handlers
-    from pubqueue_xeps.worker.handling.middleware import ErrorReporting, Timing
-    from pubqueue_xeps.worker.item import Item
     from pubqueue_xeps.worker.worker import Worker
     from pubqueue_xeps.xep_qos.levels import Level, Pending
 
@@ -96,15 +94,13 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "client.connection": ("Connect",),
     "client.pace": ("Timings",),
     "handlers": ("Handlers",),
+    "item": ("BlockingItem", "Item"),
     "middleware": ("ErrorReporting", "Timing"),
-    "publisher.blocking": ("BlockingPublisher",),
-    "publisher.publisher": ("Publisher",),
+    "publisher.publisher": ("BlockingPublisher", "Publisher"),
     "publisher.replies": ("Reply",),
     "wire.refusals": ("Failed", "Outcome", "Reject", "Release"),
     "wire.payloads.decoding": ("DecodeError",),
-    "wire.published": ("NewItem", "Published", "Retracted"),
-    "worker.blocking_item": ("BlockingItem",),
-    "worker.item": ("Item",),
+    "wire.publication": ("NewItem", "Published", "Retracted"),
     "worker.worker": ("Worker",),
     "xep_qos.levels": ("Level", "Pending"),
 }

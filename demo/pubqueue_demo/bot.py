@@ -36,7 +36,7 @@ from pubqueue_xeps.worker.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.item import Item
 
 # The server is on this machine: a later answer was lost with the component.
 TIMINGS = Timings(answer=2, backoff_min=0.1, backoff_max=1)

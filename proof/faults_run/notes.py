@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.item import Item
 
 Word = Literal["given", "result", "done", "late", "gone"]
 

@@ -17,7 +17,7 @@ from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
 from pubqueue_xeps.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.item import Item
 
 # The server is on this machine: an answer that has not come by then was lost.
 TIMINGS: Final = Timings(answer=2, refresh=5, backoff_min=0.1, backoff_max=0.5)

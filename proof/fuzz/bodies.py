@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 import click
 
 from pubqueue.faces.xmpp.xml.payload import same, space_of
-from pubqueue_xeps.wire.payloads.payload import of_element
+from pubqueue_xeps.wire.payloads.decoding import of_element
 from pubqueue_xeps.wire.payloads.wrapper import Body, Wrapped, unwrap, wrap
-from pubqueue_xeps.wire.payloads.xml_text import xml_text
+from pubqueue_xeps.wire.xml_text import xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ from itertools import product
 
 import structlog
 from faces.rest.clients import links, served
-from faces.sides import RIGHT
 from harness.http.judged import judge
 from harness.patience import TIMEOUT
+from harness.servers.users import RIGHT
 
 MANY = 100
 """Requests of an operation that are many."""

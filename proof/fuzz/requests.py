@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from contextlib import asynccontextmanager
 from functools import partial
-from hashlib import sha256
 from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ import aiohttp
 import click
 from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.program import Program
+from harness.servers.users import table
 
 from proof.fuzz.outcome import FaultError, faults, print_outcome
 from pubqueue.faces.grpc.transcoding import ROWS, VERSION
@@ -136,12 +136,7 @@ longest_wait = 0.05
 json = "127.0.0.1:{port}"
 [stomp]
 web_socket = "/stomp"
-[[user]]
-name = "etl"
-roles = ["admin"]
-faces = ["rest", "grpc", "stomp", "page"]
-token_sha256 = ["{sha256(TOKEN.encode()).hexdigest()}"]
-""")
+{table("etl", token=TOKEN, roles=["admin"], faces=["rest", "grpc", "stomp", "page"])}""")
     config.chmod(0o600)
     async with Program(config) as program:
         served = Served(program, port)

@@ -20,11 +20,11 @@ import click
 import stomp
 from faces.rest.clients import follow, links
 from faces.rest.served.service import client_at
-from faces.sides import PASSWORD, RIGHT
 from google.cloud import pubsub_v1
 from google.cloud.pubsub_v1.types import FlowControl, PublisherOptions
 from harness.patience import TIMEOUT
 from harness.servers.live import component
+from harness.servers.users import RIGHT, table
 
 from pubqueue import Failed, Publisher, Worker
 from pubqueue_demo.prosody import Prosody
@@ -52,14 +52,7 @@ listen = "127.0.0.1:0"
 listen = "127.0.0.1:0"
 anonymous = "dev"
 
-[[user]]
-name = "etl"
-password = "{PASSWORD.text}"
-
-[[user]]
-name = "dev"
-password = "{PASSWORD.text}"
-
+{table("etl")}{table("dev")}
 [[node]]
 name = "jobs"
 queueing = true

@@ -46,7 +46,7 @@ class PostgresPlace:
         return self._looking.look(job)
 
     def elsewhere(self) -> None:
-        """Say that there is none: `tests/stores/test_copying.py` has copies between servers."""
+        """Say that there is none: `tests/stores/copying/test_copy.py` has copies between servers."""
 
     def close(self) -> None:
         for store in self._stores:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def writer() -> TypedWriter:
     """Return the writer of payloads; raise OptionError if this Python lacks msgspec."""
-    published = _module("published", "a payload with a content type")
+    publication = _module("publication", "a payload with a content type")
 
     def write(value: object, type: str, headers: Headers) -> tuple[bytes, Headers]:  # noqa: A002
-        item = published.wrapped(published.NewItem(payload=value, type=type, headers=headers))
+        item = publication.wrapped(publication.NewItem(payload=value, type=type, headers=headers))
         return item.payload.xml, item.headers
 
     return write
@@ -38,7 +38,7 @@ def writer() -> TypedWriter:
 
 def reader() -> DataReader:
     """Return the reader of payloads; raise OptionError if this Python lacks msgspec."""
-    payloads = _module("payloads.payload", "option includeData")
+    payloads = _module("payloads.decoding", "option includeData")
 
     def read(item: ReadItem) -> tuple[bytes | None, str | None]:
         if item.payload is None:

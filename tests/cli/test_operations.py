@@ -1,6 +1,5 @@
 """The commands that run queues, as far as no server is needed: what they import, say of themselves, and print."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,12 +10,10 @@ from click.testing import CliRunner
 from harness.documents.documented import ROOT
 
 from pubqueue import cli
-from pubqueue.cli import COMMANDS, OPERATING, main, output
-from pubqueue.cli.exit_codes import plain
+from pubqueue.cli import COMMANDS, OPERATING, main
 from pubqueue.cli.operations import COMMANDS as MADE
 from pubqueue.cli.operations import ELSEWHERE, command_of
-from pubqueue.cli.unread import unread
-from pubqueue.operations.model import NODE, Cell, Column, Parameter, ParameterKind
+from pubqueue.operations.model import NODE, Parameter, ParameterKind
 from pubqueue.operations.table import OPERATIONS
 
 LISTS = (
@@ -65,65 +62,11 @@ def test_the_commands_need_nothing_that_the_service_needs():
     subprocess.run([sys.executable, "-I", "-c", code], check=True)
 
 
-def test_what_would_control_a_terminal_is_written_out():
-    assert plain("a\x1b[31mb\u202ec\nd") == "a\\x1b[31mb\\u202ec\nd"
-
-
-def test_json_is_one_line_whatever_stands_in_it(capsys):
-    columns = (Column("at", "At", Cell.SINCE), Column("names", "Names", Cell.NAMES))
-    output.write_json(output.as_json({"at": 1_001, "names": ("a\nb", "ä")}, columns))
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1
-    assert json.loads(out) == {"at": "1970-01-01T00:00:01.001Z", "names": ["a\nb", "ä"]}
-
-
 @pytest.mark.parametrize("name", ["purge", "redrive", "discard"])
 def test_without_a_terminal_a_change_needs_yes(name):
     result = CliRunner().invoke(main, [name, "jobs"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2
     assert result.output.endswith("Pass --yes to confirm.\n")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["queus"], "there is no command queus; did you mean queues?"),
-        (["node", "creat"], "there is no command creat; did you mean create?"),
-        (["schedule", "lst"], "there is no command lst; did you mean list?"),
-        (["frobnicate"], "there is no command frobnicate"),
-    ],
-)
-def test_a_mistyped_command_is_answered_with_a_similar_one(words, sentence):
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 2
-    assert result.stderr.endswith(f"Error: {sentence}\n")
-
-
-def test_an_unknown_variable_is_reported():
-    variables = {
-        "PUBQUEUE_PASWORD": "x",
-        "PUBQUEUE_STORRE": "x",
-        "PUBQUEUE_FROB": "x",
-        "PUBQUEUE_NODE_CREATION": "local",
-        "PUBQUEUE_QUIET": "1",
-        "PUBQUEUE_PORT_5347_TCP_ADDR": "10.0.0.1",
-        "PUBQUEUE_SERVICE_HOST": "10.0.0.1",
-    }
-    result = CliRunner().invoke(main, ["completion", "bash"], env=variables)
-    assert result.exit_code == 0
-    assert result.stderr.splitlines() == [
-        "pubqueue: PUBQUEUE_FROB in the environment is not a setting of pubqueue",
-        "pubqueue: PUBQUEUE_PASWORD in the environment is not a setting of pubqueue; did you mean PUBQUEUE_PASSWORD?",
-        "pubqueue: PUBQUEUE_STORRE in the environment is not a setting of pubqueue; did you mean PUBQUEUE_STORE?",
-    ]
-
-
-def test_where_the_service_is_not_installed_only_clients_variables_are_known(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pubqueue.config.loading", None)
-    variables = {"PUBQUEUE_PASWORD": "x", "PUBQUEUE_LOG_LEVEL": "info"}
-    assert list(unread(variables)) == [
-        "PUBQUEUE_PASWORD in the environment is not a setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"
-    ]
 
 
 def test_every_operation_is_on_the_command_line():

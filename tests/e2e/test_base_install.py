@@ -65,7 +65,7 @@ DONE = {
 """Of each command that needs no extra, what it is run with here, in this order."""
 
 ELSEWHERE = {"worker"}
-"""What is tried by other tests: tests/cli/test_cli_worker.py."""
+"""What is tried by other tests: tests/cli/test_worker.py."""
 
 
 @pytest.fixture(scope="module")

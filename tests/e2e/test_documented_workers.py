@@ -17,7 +17,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_s
 
 from pubqueue.cli import worker as command
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.worker.handling.limits import MAX_PAUSE
+from pubqueue_xeps.limits import MAX_PAUSE
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e

@@ -32,7 +32,7 @@ from pubqueue import (
     Worker,
 )
 from pubqueue_xeps.wire.ns import PUBSUB
-from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.requests import IqRequest
 
 pytestmark = pytest.mark.e2e
 QUICK = Timings(answer=1, refresh=2, backoff_min=0.05, backoff_max=0.5)

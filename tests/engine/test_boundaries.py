@@ -388,7 +388,6 @@ async def test_work_after_a_commit_fails_separately(stage, monkeypatch, place, e
         patched.setattr(owner, name, broken)
         if name == "go_on":
             patched.setattr("pubqueue.rules.expire.FORGOTTEN", -1)
-            patched.setattr("pubqueue.engine.facts.queue.FORGOTTEN", -1)
             await asyncio.wait_for(stage.do(Expire()), TIMEOUT)
         if name == "log_decisions":
             await stage.do(joins(BOB, 1))

@@ -3,7 +3,6 @@
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.batches.queue_requests import a_queue, joins, publishes, touches, unlocks
-from harness.batches.shell import Shell
 
 from pubqueue.engine.facts import inspecting, queue, reading
 from pubqueue.model.decision import Cancelled, Redriven, Refusal
@@ -18,13 +17,6 @@ from pubqueue.rules.settle import Outcome
 from pubqueue.rules.validity import MAX_NAMED
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def ids(*names):

@@ -23,13 +23,6 @@ CROWD = [Jid(f"bot{number:03}@x/1") for number in range(300)]
 
 
 @pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
-
-
-@pytest.fixture
 def loaded(monkeypatch):
     """Return the rows that were read from the store, in order."""
     found = []

@@ -69,6 +69,11 @@ def fed_pair(shell, **settings):
     assert feeds(shell) == [(A, "eve@x"), (B, "eve@x")]
 
 
+def trusts(shell, jid="eve@x"):
+    """Make the account a publisher of the plain node: its queues may refuse a publish."""
+    shell.do(SetAffiliations(who(BOSS), NEWS, ((Jid(jid), Affiliation.PUBLISHER),)))
+
+
 # --- publishes ------------------------------------------------------------------------------------
 
 
@@ -90,6 +95,7 @@ def test_each_queue_settles_for_itself(shell):
 
 def test_a_queue_that_is_full_refuses_it_for_all_until_it_has_room(shell):
     fed_pair(shell)
+    trusts(shell)
     shell.do(configures(B, max_items=1))
     shell.do(publishes("i1", node=NEWS))
     before = shell.dump()
@@ -144,6 +150,7 @@ def test_items_of_schedules_feed_queues(shell):
 
 def test_many_publishes_that_feed_many_queues_end_a_batch_early(shell):
     shell.do(a_topic())
+    trusts(shell)
     queues = [NodeName(f"q{number}") for number in range(20)]
     shell.batch(*(makes(name) for name in queues))
     asked = [publishes(*(f"i{at}.{n}" for n in range(30)), node=NEWS) for at in range(10)]
@@ -287,6 +294,7 @@ def test_items_of_a_transaction_feed_queues_when_it_is_committed(shell):
 
 def test_a_commit_is_refused_by_the_name_of_a_queue_that_refuses_and_leaves_all_staged(shell):
     fed_pair(shell)
+    trusts(shell)
     shell.do(configures(B, max_items=1))
     shell.do(stages("i1", "i2", node=NEWS))
     no = shell.do(commits((0, 0, 2)))
@@ -306,6 +314,7 @@ def test_a_commit_is_refused_by_the_name_of_a_queue_that_refuses_and_leaves_all_
 
 def test_the_namespace_of_what_is_committed_is_judged_for_each_queue(shell):
     fed_pair(shell)
+    trusts(shell)
     shell.space_of = lambda payload: payload.partition(b"|")[0].decode()
     shell.do(configures(B, type="urn:good"))
     shell.do(stages("i1", node=NEWS, payload=b"urn:good|1"))

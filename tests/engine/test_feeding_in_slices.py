@@ -25,6 +25,7 @@ QUEUES = A, B, C
 IDS = [f"i{number}" for number in range(5)]
 COPIES = len(IDS) * len(QUEUES)
 SLICE = 4
+PUBLISHERS = Jid("etl@x"), Jid("eve@x")
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ def place(request, tmp_path):
 def shell(place):
     made = place()
     wanted = Settings({"queueing": False, "access_model": "open"})
-    made.do(Declare(who(BOSS, admin=True), NEWS, wanted, (Jid("boss@x"),), (Jid("etl@x"),)))
+    made.do(Declare(who(BOSS, admin=True), NEWS, wanted, (Jid("boss@x"),), PUBLISHERS))
     for name in QUEUES:
         made.do(makes(name))
     yield made

@@ -11,7 +11,6 @@ from harness.stores.rows import needs_of
 from harness.stores.store_contents import out_of_step, recount
 from msgspec.structs import replace
 
-from pubqueue.engine.facts import keeping as qos_facts
 from pubqueue.engine.rows import KEPT_MESSAGES, MESSAGE_TOTALS
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.faces.xmpp.xml.refusals import WORDS
@@ -295,7 +294,6 @@ def test_an_administrator_lists_and_drops_what_is_held(shell):
 
 def test_many_are_dropped_in_slices(shell, monkeypatch):
     monkeypatch.setattr(messages, "SLICE", 2)
-    monkeypatch.setattr(qos_facts, "SLICE", 2)
     shell.batch(*(keeps(name) for name in "abc"))
     assert shell.do(DropMessages(BOSS, Jid("etl@x"))) == MessagesEnded((), more=False, count=3)
     assert totals(shell) == ((0, 0, 0), (0, 0, 0))

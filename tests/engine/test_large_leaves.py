@@ -1,6 +1,5 @@
 """A worker that holds very many items leaves, or is dismissed: its locks end slice by slice, and others are served in between."""
 
-import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.shell import Shell
@@ -60,13 +59,6 @@ def steps(shell, request):
 
 def ends(decision):
     return sum(isinstance(change, Release | GiveUp) for change in decision.changes)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def test_no_slice_ends_more_locks_than_a_batch_takes_and_all_of_them_end(shell):

@@ -2,10 +2,8 @@
 
 from collections import Counter
 
-import pytest
 from harness.batches.facts import ANN, BOB, EVE, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
-from harness.batches.shell import Shell
 
 from pubqueue.model.entities import ItemId, State
 from pubqueue.rules.expire import MAX_TIMEOUTS, Expire
@@ -38,13 +36,6 @@ class Hours:
 
     def item(self, name):
         return self._shell.look(lambda tx: tx.item(JOBS, ItemId(name)))
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def fails_on_poison(one):

@@ -6,8 +6,10 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts, 
 from harness.batches.shell import Shell
 from structlog.testing import capture_logs
 
-from pubqueue.engine.operator_log import ONE_BY_ONE, log_decisions
-from pubqueue.model.entities import Jid, mark_of
+from pubqueue.engine.operator_log import ONE_BY_ONE, OperatorLog, log_decisions
+from pubqueue.model.changes import NoteLeftOut
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import Jid, Millis, mark_of
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
@@ -120,3 +122,19 @@ def test_the_place_of_a_dead_item_is_reported(shell):
     shell.batch(joins(ANN), publishes("a"))
     (*_, death) = reported(shell, Leave(ANN))
     assert (death["event"], death["moved_to"]) == ("item.dead", "graves")
+
+
+def test_what_a_guest_leaves_out_is_logged_once_a_minute():
+    def leaves_out(items, at):
+        missed = NoteLeftOut(JOBS, items, Millis(at), "publish paused")
+        log.committed([None], [Decision(Done(), (missed,))], (), None)
+
+    log = OperatorLog()
+    with capture_logs() as logged:
+        for items, at in ((1, 0), (2, 1_000), (3, 59_999), (4, 60_000), (5, 60_001)):
+            leaves_out(items, at)
+    assert [(line["event"], line["log_level"], line["items"]) for line in logged] == [
+        ("items.left_out", "warning", 1),
+        ("items.left_out", "warning", 9),
+    ]
+    assert {(line["node"], line["reason"]) for line in logged} == {(JOBS, "publish paused")}

@@ -3,7 +3,6 @@
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
-from harness.batches.shell import Shell
 
 from pubqueue.engine import observe
 from pubqueue.engine.facts import inspecting, reading
@@ -18,13 +17,6 @@ from pubqueue.rules.settle import Outcome
 from pubqueue.rules.unlock import Dismiss, FreeLocks
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def ids(*names):

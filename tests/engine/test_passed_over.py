@@ -16,13 +16,6 @@ A_BIT = 600
 
 
 @pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
-
-
-@pytest.fixture
 def other(tmp_path, shell):
     """Another process on the same file."""
     other = Shell(tmp_path / "queue.db")

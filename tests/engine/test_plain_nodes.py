@@ -3,7 +3,6 @@
 import pytest
 from harness.batches.facts import BOSS, ETL, JOBS, who
 from harness.batches.queue_requests import publishes
-from harness.batches.shell import Shell
 from msgspec.structs import replace
 
 from pubqueue.engine.facts import managing as pages
@@ -30,13 +29,6 @@ from pubqueue.rules.subscribe import Subscribe
 CROWD = [Jid(f"reader{number}@x/1") for number in range(8)]
 THERE = "xmpp:queue.x?;node=elsewhere"
 BY = who(BOSS, admin=True)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def declares(**settings):

@@ -362,8 +362,7 @@ async def test_a_full_disk_sets_nothing_aside(stage, monkeypatch):
 
 
 async def test_old_ids_are_forgotten_in_steps_that_follow_by_themselves(stage, monkeypatch):
-    for module in (expire, queue):
-        monkeypatch.setattr(module, "FORGOTTEN", 2)
+    monkeypatch.setattr(expire, "FORGOTTEN", 2)
     names = [f"i{number}" for number in range(7)]
     await stage.do(a_queue(OTHER, dedup_window=60), joins(ANN, 9, node=OTHER))
     await stage.do(publishes(*names, node=OTHER), retracts(ANN, *names, node=OTHER))

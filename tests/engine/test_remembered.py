@@ -1,21 +1,12 @@
 """Caches between batches are limited in bytes, because strangers choose the length of names and addresses."""
 
-import pytest
 from harness.batches.facts import EVE, who
-from harness.batches.shell import Shell
 
 from pubqueue.engine import writes
 from pubqueue.engine.rows import AFFILIATIONS
 from pubqueue.model.entities import NodeName, account_of
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Delete
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def remembered(cache):

@@ -1,6 +1,5 @@
 """Settling with commits: many locks at once, each separately."""
 
-import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, who
 from harness.batches.queue_requests import (
     a_queue,
@@ -12,7 +11,6 @@ from harness.batches.queue_requests import (
     touches,
     unlocks,
 )
-from harness.batches.shell import Shell
 from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
@@ -26,13 +24,6 @@ from pubqueue.rules.subscribe import Options, SetOptions, Subscribe
 from pubqueue.rules.validity import MAX_NAMED
 
 DEAD = NodeName("dead")
-
-
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
 
 
 def token(shell, name, node=JOBS):

@@ -32,13 +32,6 @@ STAND = SubscriptionsOf(JOBS)
 CROWD = [Jid(f"bot{number:04}@x/1") for number in range(AT_ONCE + 100)]
 
 
-@pytest.fixture
-def shell(tmp_path):
-    shell = Shell(tmp_path / "queue.db")
-    yield shell
-    shell.close()
-
-
 def declares(**settings):
     people = {"owners": (Jid("boss@x"),), "publishers": (Jid("etl@x"),)}
     wanted = Settings({"access_model": "authorize"} | settings)

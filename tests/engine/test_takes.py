@@ -5,12 +5,13 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from faces.sides import SERVICE, Side
+from faces.sides import Side
 from harness.batches.facts import BOSS, JOBS, draft, queue, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
 from harness.batches.shell import Shell
 from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
+from harness.servers.users import SERVICE
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.dispatch import WaitingTakers

@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from faces.sides import RIGHT, SERVICE, two_sides
+from faces.sides import NEWS, two_sides
 from harness.batches.facts import JOBS
 from harness.batches.queue_requests import a_queue
 from harness.depth import examples
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT, SERVICE
 from harness.stores.store_reader import StoreReader
+from msgspec.structs import replace
 
 from pubqueue.engine.listings import Items
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
 from pubqueue.model.limits import ACCOUNT
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
@@ -52,6 +56,10 @@ BODIES = [
     (b"", None),
 ]
 """Bodies and their content types, of each row by which they are stored."""
+
+
+UNWILLING = [{"max_items": 1}, {"publish_paused": True}, {"max_payload_size": 1}, {"type": "urn:y"}]
+"""Settings with which a queue refuses some or all items."""
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -129,6 +137,24 @@ class FaceContract:
         assert await etl.publish("nowhere", "a") != ""
         assert await etl.retract("jobs", "nothing") != ""
         assert await etl.publish("jobs", "a") == "", "and costs nothing else"
+
+    @pytest.mark.parametrize("settings", UNWILLING, ids=lambda settings: next(iter(settings)))
+    async def test_what_a_stranger_sets_in_a_queue_refuses_no_publish_to_the_node_that_feeds_it(
+        self, sides, connected, settings
+    ):
+        one, _ = sides
+        news = Settings({"queueing": False, "access_model": "open", "publish_model": "open"})
+        fed = Settings({"queueing": True, "source": NEWS} | settings)
+        boss = Principal(Jid("boss@x"), local=True)
+        stranger = Principal(Jid("stranger@x"), local=True)
+        for by, name, wanted in ((boss, NEWS, news), (stranger, "hers", fed)):
+            made = await one.broker.handle(Create(by, NodeName(name), wanted))
+            assert not isinstance(made, Refused)
+        etl = await connected(one, "etl")
+        for name in "abc":
+            assert await etl.publish(NEWS, name) == ""
+        hers = await one.store.read(lambda tx: StoreReader(tx).node(NodeName("hers")))
+        assert hers.items + hers.config.left_out.items == 3
 
     async def test_a_publish_at_one_instance_reaches_clients_of_the_other(self, sides, connected):
         one, other = sides
@@ -364,6 +390,24 @@ class AccountContract(BytesContract):
         assert await etl.subscribe("jobs", 1) == ""
         assert await etl.item() == "a"
         assert (await stored(one, "a")).failed == 0
+
+    async def test_a_node_of_a_project_that_does_not_exist_for_an_account_is_not_there(
+        self, sides, logs_in
+    ):
+        one, _ = sides
+        shops = NodeName("projects/shop/topics/orders")
+        assert not isinstance(
+            await one.broker.handle(a_queue(shops, publish_model="open")), Refused
+        )
+        users = one.face.accounts.users
+        one.face.accounts.adopt(
+            replace(user, projects=frozenset({"bees", "xmpp"})) if user.name == "bee" else user
+            for user in users
+        )
+        bee = await logs_in(one, "bee", RIGHT)
+        assert await bee.publish(shops, "a") != ""
+        assert await stored(one, "a", shops) is None
+        assert await bee.publish("jobs", "b") == ""
 
 
 class TakeContract(AccountContract):

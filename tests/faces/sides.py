@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
-from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pubqueue.accounts import credentials
-from pubqueue.accounts.credentials import Scrypt, User
+from harness.servers.users import SERVICE
+
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
-from pubqueue.model.entities import Jid, Principal
+from pubqueue.model.entities import Principal
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.wiring.serving import now
 
@@ -23,20 +22,8 @@ if TYPE_CHECKING:
     from pubqueue.engine.ports import Store
     from pubqueue.testing.engine import Calendar
 
-SERVICE = Jid("queue.localhost")
-
-RIGHT = "correct horse battery staple"
-"""The password of each user."""
-PASSWORD = credentials.make(RIGHT)
-SALT = bytes(16)
-CHEAP = Scrypt(1, 1, 1, SALT, scrypt(RIGHT.encode(), salt=SALT, n=2, r=1, p=1, dklen=32))
-"""It for users that are in no configuration, which would refuse a comparison that costs so little."""
-
-
-def users_for(word: str) -> list[User]:
-    """Return users who may log in at the face of this word, and one who may not."""
-    users = [User(name, password=CHEAP, faces=frozenset({word})) for name in ("etl", "bee")]
-    return [*users, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
+NEWS = "news"
+"""The name of the plain node, in a test that has one; all other nodes are queues."""
 
 
 class Client(Protocol):

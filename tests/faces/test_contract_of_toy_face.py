@@ -7,15 +7,14 @@ from urllib.parse import quote, unquote
 
 import pytest
 from faces.contract import TakeContract, collect, make_store, sides
-from faces.sides import SERVICE, two_sides, users_for
+from faces.sides import two_sides
 from harness import virtual_time
 from harness.batches.queue_requests import a_queue
 from harness.batches.toy_face import WORD, LineFace
 from harness.batches.toy_words import refusal
 from harness.depth import examples
+from harness.servers.users import SERVICE, accounts_of, users_for
 
-from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals
 from pubqueue.rules.presence import Departure
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
@@ -92,7 +91,7 @@ class LineClient:
 
 
 def a_face(broker):
-    accounts = Accounts(users_for(WORD), Principals(home="localhost"), SERVICE)
+    accounts = accounts_of(users_for(WORD))
     return LineFace(broker, service=SERVICE, accounts=accounts)
 
 

@@ -7,15 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 from faces.contract import stored
-from faces.sides import RIGHT, Side, users_for
+from faces.sides import Side
 from harness.batches.queue_requests import a_queue
 from harness.batches.toy_face import SERVICE, WORD
 from harness.batches.toy_lines import MAX_LINE, UNDER_WAY, ServedLines
 from harness.patience import LOOK, TIMEOUT, turns, until
 from harness.servers.tls import certify
+from harness.servers.users import RIGHT, accounts_of, users_for
 
-from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.listener import Bounds, Place, Tls, TlsFiles
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
@@ -65,7 +64,7 @@ class Served:
 @asynccontextmanager
 async def serving(tls=None, trusted=None, **bounds):
     def face_of(broker):
-        accounts = Accounts(users_for(WORD), Principals(home="localhost"), SERVICE)
+        accounts = accounts_of(users_for(WORD))
         places = [Place("127.0.0.1", 0, tls)]
         return ServedLines(broker, accounts, places, service=SERVICE, bounds=Bounds(**bounds))
 

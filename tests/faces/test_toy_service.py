@@ -9,7 +9,8 @@ from pathlib import Path
 
 from harness.clients.slow_reader import connect_slowly
 from harness.patience import TIMEOUT
-from harness.processes.toy_service import HOST, NAME, RIGHT
+from harness.processes.toy_service import HOST, NAME
+from harness.servers.users import RIGHT
 
 LARGE = b64encode(b"\0" * 40_000).decode()
 TESTS = Path(__file__).parents[1]

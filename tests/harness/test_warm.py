@@ -12,7 +12,7 @@ MODULES = {OPERATING, *warm.MODULES, *fork_server.LIBRARIES, *fork_server.OURS}
 MODULES |= {module for module, _extra in COMMANDS.values()}
 
 DRAWS_AGAIN = {"pubqueue.faces.xmpp.xml.stanza"}
-"""Shown by `tests/faces/xmpp/test_ids.py`."""
+"""Shown by `tests/faces/xmpp/xml/test_stanza.py`."""
 
 WATCHED = """
 import os, random, sys, uuid

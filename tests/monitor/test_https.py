@@ -5,7 +5,6 @@ import os
 import signal
 import ssl
 from contextlib import asynccontextmanager
-from hashlib import sha256
 
 import aiohttp
 import pytest
@@ -15,6 +14,7 @@ from harness.processes.program import Program, write_config
 from harness.servers.live import JOBS
 from harness.servers.stub_server import StubServer
 from harness.servers.tls import certify
+from harness.servers.users import table
 
 from pubqueue_demo.prosody import free_ports
 
@@ -126,8 +126,7 @@ async def test_a_login_over_https_has_a_cookie_for_https_only(tmp_path):
     token = "a-token-of-twenty-two-c"
     more = (
         f'http = "localhost:{port}"\nhttp_certificate = "{certificate}"\nhttp_key = "{key}"\n'
-        f'[[user]]\nname = "anna"\nroles = ["viewer"]\n'
-        f'token_sha256 = ["{sha256(token.encode()).hexdigest()}"]\n'
+        f"{table('anna', token=token, roles=['viewer'])}"
     )
     async with StubServer() as server, Program(write_config(tmp_path, server, more)):
         connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=certificate))

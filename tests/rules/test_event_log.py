@@ -67,6 +67,7 @@ NEW = c.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, LATER, State.QUEUED, None, None)
 TABLE = [
     (c.CreateNode(queue()), []),
     (c.ConfigureNode(JOBS, queue().config), []),
+    (c.NoteLeftOut(JOBS, 1, NOW, "full"), []),
     (c.DeleteNode(JOBS), []),
     (c.DropFormer(JOBS, None), []),
     (c.BeginReview(JOBS), []),

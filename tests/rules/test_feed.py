@@ -6,12 +6,19 @@ import pytest
 from harness.batches.facts import BOSS, ETL, EVE, JOBS, NOW, draft, held, plain, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.model.changes import AddItem, ConfigureNode, ReplacePayload
+from pubqueue.model.changes import (
+    AddItem,
+    BeginTrim,
+    ConfigureNode,
+    NoteLeftOut,
+    ReplacePayload,
+)
 from pubqueue.model.decision import Published, Refusal, Refused
 from pubqueue.model.entities import (
     MAX_ID_LENGTH,
     AccessModel,
     Affiliation,
+    AtExpiry,
     Feed,
     ItemId,
     Jid,
@@ -23,12 +30,18 @@ from pubqueue.model.entities import (
 from pubqueue.model.records import Holding, Quota
 from pubqueue.rules.access import Other, Others
 from pubqueue.rules.feed import (
+    AT_ONCE,
+    BYTES_AT_ONCE,
     MAX_FED,
+    OF_OWNERS,
     Feeder,
     attached,
     detached,
     elsewhere,
+    follows,
     forbidden,
+    has_place,
+    is_guest,
     may_feed,
     reconsidered,
     unfit,
@@ -36,6 +49,7 @@ from pubqueue.rules.feed import (
 from pubqueue.rules.publication import MAX_BYTES, MAX_COPIES, Fed, Known, Met, Publish, PublishFacts
 from pubqueue.rules.publish import publish_at_once
 from pubqueue.rules.room import Allowance
+from pubqueue.rules.trimming import ResumeTrims
 
 NEW = Met(Known.NEW, None)
 OTHER_ID = ItemId("i1.0a")
@@ -56,6 +70,7 @@ def put(*drafts, fed, node=None, **facts):
         subscribed=False,
         existing=existing,
         fed=tuple(fed),
+        hosts=sum(not one.is_guest for one in fed) if fed else len(node.config.feeds),
         **facts,
     )
     return publish_at_once(Publish(who(ETL), JOBS, drafts), known)
@@ -135,6 +150,114 @@ def test_a_queue_that_refuses_refuses_the_publish_by_its_name(config, refusal, s
     assert decision.reply.refusal is refusal
     assert decision.reply.reason == f"'jobs' feeds the queue 'b': {said}"
     assert decision.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"max_items": 1, "items": 1}, "node full (1)"),
+        ({"max_bytes": 3}, "node full: the items of this node may have up to 3 bytes, and have 0"),
+        ({"publish_paused": True}, "publish paused"),
+        ({"max_payload_size": 3}, "payload too big (3)"),
+        ({"type": "urn:y"}, "wrong payload: payloads of this node are in the namespace urn:y"),
+    ],
+)
+def test_a_queue_of_a_guest_refuses_nothing_and_counts_what_it_could_not_take(config, said):
+    guest = replace(fed("b", **config), is_guest=True)
+    decision = put(draft(), fed=[fed("a"), guest])
+    assert decision.reply == Published(JOBS, (ItemId("i1"),))
+    assert len(into(decision)) == 1
+    assert into(decision, "b") == [NoteLeftOut(NodeName("b"), 1, NOW, said)]
+
+
+def test_a_guest_takes_as_many_as_it_has_room_for_in_order():
+    guest = replace(fed("b", *[NEW] * 3, max_items=5, items=3), is_guest=True)
+    decision = put(draft("i1"), draft("i2"), draft("i3"), fed=[guest])
+    *added, missed = into(decision, "b")
+    assert [one.draft.id for one in added] == ["i1", "i2"]
+    assert (missed.items, missed.why) == (1, "node full (5)")
+
+
+def test_a_guest_that_has_the_item_leaves_nothing_out():
+    known = Met(Known.SAME, waiting(node=NodeName("b")))
+    guest = replace(fed("b", known, publish_paused=True), is_guest=True)
+    assert into(put(draft(), fed=[guest]), "b") == []
+
+
+def test_the_quota_of_a_guest_is_its_own_matter():
+    mine, hers = allowance("boss@x", 8, 10), allowance("eve@x", 9, 10)
+    guests = [replace(fed(name), allowance=hers, is_guest=True) for name in "bc"]
+    decision = put(draft(), fed=[replace(fed("a"), allowance=mine), *guests], allowance=mine)
+    assert isinstance(decision.reply, Published)
+    assert [type(one) for one in into(decision, "b")] == [AddItem]
+    assert [type(one) for one in into(decision, "c")] == [NoteLeftOut]
+
+
+def test_a_guest_that_shares_the_quota_of_the_node_gets_what_is_left():
+    mine = allowance("boss@x", 9, 10)
+    guest = replace(fed("b"), allowance=mine, is_guest=True)
+    decision = put(draft(), fed=[guest], allowance=mine)
+    assert isinstance(decision.reply, Published)
+    assert [type(one) for one in into(decision, "b")] == [NoteLeftOut]
+
+
+def test_a_guest_that_drops_its_oldest_is_trimmed_after_the_answer():
+    guest = replace(fed("b", items=1, max_items=1, expired=AtExpiry.TRUNCATE), is_guest=True)
+    decision = put(draft(), fed=[guest])
+    assert (decision.then, decision.beside) == (None, (ResumeTrims(),))
+    assert BeginTrim(NodeName("b")) in decision.changes
+
+
+@pytest.mark.parametrize(
+    ("affiliation", "admin", "guest"),
+    [
+        (Affiliation.OWNER, False, False),
+        (Affiliation.PUBLISHER, False, False),
+        (Affiliation.MEMBER, False, True),
+        (Affiliation.NONE, False, True),
+        (Affiliation.NONE, True, False),
+    ],
+)
+def test_queues_of_owners_and_publishers_are_no_guests(affiliation, admin, guest):
+    assert is_guest(who(EVE, admin=admin), affiliation) is guest
+
+
+def test_what_is_much_for_guests_follows_the_commit():
+    few = Publish(who(ETL), JOBS, tuple(draft(f"i{at}") for at in range(5)))
+    assert not follows(few, AT_ONCE // 5)
+    assert follows(few, AT_ONCE // 5 + 1)
+    assert not follows(replace(few, guests_follow=True), 0)
+    assert follows(replace(few, guests_follow=True), 1)
+    large = Publish(who(ETL), JOBS, (draft(payload=b"x" * (BYTES_AT_ONCE // 2)),))
+    assert (follows(large, 2), follows(large, 3)) == (False, True)
+
+
+def test_one_account_never_has_all_places_and_some_are_for_owners():
+    def filled(by, affiliation, node):
+        count = 0
+        while has_place(by, affiliation, node):
+            feeds = (*node.config.feeds, Feed(NodeName(f"{by.account}{count}"), by.account))
+            node = replace(node, config=replace(node.config, feeds=feeds))
+            count += 1
+        return count, node
+
+    node = plain()
+    counts = []
+    for name in ("eve@x", "bob@x", "ann@x", "dan@x"):
+        count, node = filled(who(name), Affiliation.NONE, node)
+        counts.append(count)
+    assert counts == [40, 20, 10, 5]
+    owned, node = filled(who("boss@x"), Affiliation.OWNER, node)
+    assert owned == MAX_FED - sum(counts)
+    assert OF_OWNERS == MAX_FED - 80
+
+
+def test_a_place_is_refused_to_an_account_that_has_its_share():
+    hers = [Feed(NodeName(f"q{number}"), Jid("eve@x")) for number in range(40)]
+    no = forbidden(who(EVE), UNFED, FED, others(a_topic(*hers)))
+    assert (no.refusal, no.setting) == (Refusal.INVALID_CONFIG, "source")
+    assert no.reason == "source: the places that 'news' has left are for others"
+    assert forbidden(who("bob@x"), UNFED, FED, others(a_topic(*hers))) is None
 
 
 def test_a_queue_without_a_payload_to_take_refuses_what_a_node_without_payloads_takes():

@@ -14,11 +14,13 @@ from pubqueue.model.changes import (
 )
 from pubqueue.model.decision import Decision, Done, Refusal, Refused
 from pubqueue.model.entities import (
+    NO_POLICY,
     AccessModel,
     Affiliation,
     Jid,
     Node,
     NodeConfig,
+    Policy,
     SubscriptionState,
 )
 from pubqueue.model.notices import NOBODY, Deleted, Purged, ToEach
@@ -33,7 +35,7 @@ from pubqueue.rules.discovery import (
     list_items,
     list_nodes,
 )
-from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodeconfig import Labels, Settings, configure
 from pubqueue.rules.nodes import (
     Configure,
     Create,
@@ -42,12 +44,14 @@ from pubqueue.rules.nodes import (
     NodeFacts,
     Purge,
     SetAffiliations,
+    SetPolicy,
     configure_node,
     create,
     delete,
     get_affiliations,
     purge,
     set_affiliations,
+    set_policy,
 )
 from pubqueue.rules.subscribers import changed as reported
 
@@ -319,3 +323,68 @@ NOTHING = Decision(Listed((), JOBS))
 )
 def test_the_items_of_a_queue_are_listed_for_its_owners_only(node, affiliation, expected):
     assert list_items(ListItems(who(EVE), JOBS), facts(node, affiliation, items=ITEMS)) == expected
+
+
+class TestPolicies:
+    """A policy and what it gives are one decision."""
+
+    @staticmethod
+    def sets(gives, *, former=NO_POLICY, there=(), etag=None, by=BOSS, creator=None):
+        node = replace(queue(), config=replace(queue().config, policy=former))
+        node = replace(node, creator=Jid(creator or "maker@x"))
+        people = {Jid("boss@x"): Affiliation.OWNER} | dict(there)
+        facts = NodeFacts(
+            NOW,
+            node,
+            people.get(who(by).account, Affiliation.NONE),
+            affiliations=(*people.items(),),
+        )
+        policy = Policy("new", tuple(gives.items()))
+        return set_policy(SetPolicy(who(by), JOBS, policy, etag), facts)
+
+    @staticmethod
+    def changed(decision):
+        found = [one for one in decision.changes if isinstance(one, SetAffiliation)]
+        return {one.jid: one.affiliation for one in found}
+
+    def test_what_only_the_former_one_gave_is_taken_away(self):
+        ann, bob, eve = map(Jid, ("ann@x", "bob@x", "eve@x"))
+        member, publisher = Affiliation.MEMBER, Affiliation.PUBLISHER
+        former = Policy("old", ((ann, member), (bob, member), (eve, member)))
+        there = {ann: member, bob: member, eve: Affiliation.OUTCAST}
+        done = self.sets({ann: publisher}, former=former, there=there)
+        assert self.changed(done) == {ann: publisher, bob: Affiliation.NONE}, "eve stays an outcast"
+        (config,) = [one for one in done.changes if isinstance(one, ConfigureNode)]
+        assert config.config.policy == Policy("new", ((ann, publisher),))
+
+    def test_under_the_etag_of_another_policy_nothing_is_changed(self):
+        former = Policy("old", ())
+        assert isinstance(self.sets({}, former=former, etag=former.etag).reply, Done)
+        no = self.sets({}, former=former, etag=NO_POLICY.etag)
+        assert (no.reply.refusal, no.changes) == (Refusal.PRECONDITION_NOT_MET, ())
+
+    def test_the_last_owner_and_the_creator_stay(self):
+        no = self.sets({Jid("boss@x"): Affiliation.MEMBER})
+        assert (no.reply.refusal, no.changes) == (Refusal.LAST_OWNER, ())
+        done = self.sets({Jid("boss@x"): Affiliation.MEMBER}, creator="boss@x")
+        assert self.changed(done) == {}
+
+    def test_only_owners_set_one(self):
+        assert self.sets({}, by=EVE).reply.refusal is Refusal.FORBIDDEN
+
+
+def test_a_configuration_may_purge_in_the_same_commit():
+    node = replace(queue(), items=3)
+    facts = NodeFacts(NOW, node, Affiliation.OWNER)
+    done = configure_node(Configure(who(BOSS), JOBS, Settings({"title": "x"}), purges=True), facts)
+    assert [type(one) for one in done.changes] == [ConfigureNode, PurgeNode]
+
+
+def test_labels_are_set_one_by_one_or_all_those_of_users():
+    config = replace(queue().config, labels="a=1\nx-pubqueue-own=2")
+    after = configure(config, Settings(labels=Labels({"b": "3", "c": None})))
+    assert after.labels == "a=1\nb=3\nx-pubqueue-own=2"
+    after = configure(config, Settings(labels=Labels({"b": "3"}, instead=True)))
+    assert after.labels == "b=3\nx-pubqueue-own=2"
+    after = configure(config, Settings(labels=Labels({"x-pubqueue-own": None})))
+    assert after.labels == "a=1"

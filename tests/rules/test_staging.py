@@ -134,7 +134,12 @@ FULL = Limits(items_per_account=10, bytes_per_account=100, items=20, bytes=200)
 
 # fmt: off
 QUOTAS = [
-    (Usage(9, 94, 19, 194),   None, True),
+    (Usage(9, 94, 9, 94),     None, True),
+    (Usage(9, 94, 19, 194),   None, False),  # others have as much, and little is left
+    (Usage(5, 40, 12, 100),   None, True),
+    (Usage(5, 40, 15, 100),   None, False),
+    (Usage(5, 40, 12, 155),   None, False),
+    (Usage(0, 0, 19, 194),    None, True),   # one that has nothing gets what is left
     (Usage(10, 0, 10, 0),     None, False),
     (Usage(0, 95, 0, 95),     None, False),
     (Usage(0, 0, 20, 0),      None, False),

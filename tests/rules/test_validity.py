@@ -1,15 +1,20 @@
 """The validity of requests, independent of the store: each bound at its edge, on both sides."""
 
+from types import SimpleNamespace
+
 import pytest
 from harness.batches.facts import ETL, JOBS, draft, who
 
+from pubqueue.engine.table import RULES
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.entities import Jid, Millis, NodeName, Principal
 from pubqueue.model.transactions import Mark, Totals
+from pubqueue.rules.access import is_hidden
 from pubqueue.rules.commit import CommitVersion, Part
 from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import Describe, ListMySubscriptions
-from pubqueue.rules.nodes import Delete
+from pubqueue.rules.nodes import Create, Delete
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
@@ -204,3 +209,54 @@ def test_numbers_of_transactions_have_bounds(number, good):
         expected = None if good else Refused(Refusal.BAD_REQUEST, reason)
         assert no == expected, name
     assert (of_abort(AbortVersion(PRINCIPAL, "a", number)) is None) is good
+
+
+# --- names of projects ---------------------------------------------------------------------------
+
+SHOPS = NodeName("projects/shop/topics/orders")
+THEIRS = Principal(Jid("eve@x"), projects=frozenset({"eves"}))
+
+
+class AnyRequest(SimpleNamespace):
+    """A request with these fields, whatever its kind; all others are empty."""
+
+    def __getattr__(self, _name):
+        return ()
+
+
+NODES = {
+    kind: rule
+    for kind, rule in RULES.items()
+    if {"by", "node"} <= {*kind.__struct_fields__, *vars(kind)} - {"publish"}
+}
+OF_THE_SERVICE = {"NextSubscribers", "ReadConnections"}
+"""Requests that only the service itself and administrators make."""
+
+
+@pytest.mark.parametrize("kind", NODES, ids=lambda kind: kind.__name__)
+def test_no_request_reaches_a_node_of_a_project_that_does_not_exist_for_the_account(kind):
+    fault = NODES[kind].fault
+    if kind.__name__ in OF_THE_SERVICE:
+        assert fault is None
+        return
+    template = Touch(THEIRS, SHOPS, ())
+    refused = fault(AnyRequest(by=THEIRS, node=SHOPS, template=template))
+    makes = kind in {Create, Declare}
+    assert refused.refusal is (Refusal.FORBIDDEN if makes else Refusal.NODE_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "hidden"),
+    [
+        (SHOPS, THEIRS, True),
+        ("projects/eves/topics/a", THEIRS, False),
+        ("projects/eves", THEIRS, False),
+        ("projects/shop/", THEIRS, True),
+        ("jobs", THEIRS, False),
+        ("my/projects/shop/topics/a", THEIRS, False),
+        (SHOPS, Principal(Jid("eve@x")), False),
+        (SHOPS, Principal(Jid("eve@x"), admin=True, projects=frozenset()), False),
+    ],
+)
+def test_whose_a_name_of_a_project_is(name, by, hidden):
+    assert is_hidden(by, NodeName(name)) is hidden

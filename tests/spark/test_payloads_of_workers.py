@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from pubqueue_spark.write.forms import form
 from pubqueue_xeps.wire.payloads import decoding
-from pubqueue_xeps.wire.payloads.encoding import written
+from pubqueue_xeps.wire.publication import written
 
 
 class Order(msgspec.Struct):

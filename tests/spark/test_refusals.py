@@ -5,7 +5,7 @@ import pytest
 from pubqueue_spark.client.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_xeps.wire.refusals import Refusal, read
-from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.requests import IqRequest
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 ERRORS = "http://jabber.org/protocol/pubsub#errors"

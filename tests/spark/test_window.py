@@ -13,7 +13,7 @@ from pubqueue_spark.client.refusals import failure
 from pubqueue_spark.client.window import Limits, Task, Window, WindowCounts
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_xeps.errors import LoginRefused
-from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.requests import IqRequest
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 OK = "<iq xmlns='jabber:client' type='result'/>"

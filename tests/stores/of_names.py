@@ -38,6 +38,7 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.transactions import Commit, CommittedNode, SetAside
 from pubqueue.rules import event_log
+from pubqueue.rules.moving import id_elsewhere
 from pubqueue.rules.validity import is_name
 
 DRAW = Random(0)  # nothing that could be packed
@@ -146,4 +147,33 @@ class OfNames:
         assert len(set(letters)) == 2
         assert all(is_name(name) for name in letters)
         assert all(name.startswith(f"{node}/{ITEM}"[:100]) for name in letters)
+        assert await store.batch(recount) == []
+
+    async def test_dead_letters_of_a_commit_whose_nodes_have_slashes_have_different_ids(
+        self, store
+    ):
+        europe = NodeName("jobs/eu%2F")
+        both = ((JOBS, ItemId("eu%2F/1")), (europe, ItemId("1")))
+        queues = [queue(name=name, subscriptions=0) for name in (MORE, europe)]
+        await make(store, *(changes.CreateNode(one) for one in queues))
+        await make(store, changes.AddSubscription(window(ANN, subid="a")))
+        for number, (node, name) in enumerate(both):
+            await make(store, add(name, node=node))
+            (one,) = await items(store, name, node=node)
+            await make(store, changes.GiveUp(one, NOW, "x", 1))
+            await make(store, stage(row(name, b"<x/>"), node=node, part=number))
+
+        def compare(tx):
+            for node, _ in both:
+                judge(tx, *((one, False) for one in tx.page(Conflicts(node, None), None, 9)))
+            tx.write(Writes(after(1), bulk=[SetAside(MORE, after(1))]))
+
+        counts = {JOBS: 0, europe: 0, MORE: 2}.items()
+        nodes = tuple(CommittedNode(one, True, count, 0, 0) for one, count in counts)  # noqa: FBT003
+        change = Commit("app", Jid("etl@x"), 1, after(1), nodes, 2, 8, TOTALS)
+        reported = [event_log.PublishedByCommit(MORE, queueing=True, publisher=Jid("etl@x"))]
+        await commits(store, (0, 0), (1, 0), change=change, before=compare, entries=reported)
+        letters = {id_elsewhere(*one, after(1), "") for one in both}
+        assert len(letters) == 2
+        assert set(await ids(store, MORE)) == letters
         assert await store.batch(recount) == []

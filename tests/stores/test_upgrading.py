@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from harness.stores import furnished_then
 from harness.stores.store_contents import everything
+from stores.copying.test_copy import empty_database
 from stores.steps import EMPTY, add, make
-from stores.test_copying import empty_database
 
 from pubqueue.engine.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
 from pubqueue.model import changes as c

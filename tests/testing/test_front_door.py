@@ -6,7 +6,7 @@ import pytest
 
 from pubqueue import BlockingPublisher, NoReplyWanted, Publisher, Worker
 from pubqueue.testing import make_item
-from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.handlers import Handlers
 
 
 def test_a_publisher_that_blocks_needs_other_arguments_alone(pubqueue_service):

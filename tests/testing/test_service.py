@@ -13,11 +13,12 @@ import structlog
 from harness.patience import TIMEOUT, turns
 
 from pubqueue.testing import Service
-from pubqueue_xeps.client import in_process, login, logout, make_client
+from pubqueue_xeps.client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import IN_PROCESS
 from pubqueue_xeps.errors import LoginRefused, NoSuchNode, Refused, ServerUnreachable
-from pubqueue_xeps.wire.published import Retracted
+from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.wire.publication import Retracted
 from pubqueue_xeps.wire.refusals import Reject, Release
-from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.worker import Worker
 
 
@@ -281,8 +282,8 @@ async def test_it_ends_without_a_trace_and_cannot_be_reached_then():
     with Service() as service:
         given = service.account()
         place = given["host"], given["port"]
-        assert place in in_process.SERVERS
-    assert place not in in_process.SERVERS
+        assert place in IN_PROCESS
+    assert place not in IN_PROCESS
     assert set(threading.enumerate()) <= before
     client = make_client(
         given["jid"], given["password"], host=given["host"], port=given["port"], tls="off"

@@ -13,8 +13,8 @@ from harness.patience import TIMEOUT
 from pubqueue import BlockingPublisher, Handlers, Publisher, Timing, Worker
 from pubqueue.testing import Service, make_item
 from pubqueue_xeps.batch import Batch
-from pubqueue_xeps.wire.published import NewItem
-from pubqueue_xeps.worker.handling.middleware import NotCalledOn, wrapped
+from pubqueue_xeps.middleware import NotCalledOn, wrapped
+from pubqueue_xeps.wire.publication import NewItem
 
 
 @pytest.fixture(scope="module")

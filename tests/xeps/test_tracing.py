@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pubqueue_xeps import tracing
+from pubqueue_xeps.middleware import handler_name, wrapped
 from pubqueue_xeps.wire.refusals import Reject, Release
-from pubqueue_xeps.worker.handling.middleware import handler_name, wrapped
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from slixmpp.exceptions import IqError
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.publication import publication
 from pubqueue_xeps.wire.requests import pages, publishing, transactions
-from pubqueue_xeps.wire.requests.publication import publication
 from pubqueue_xeps.wire.requests.transactions import FEATURE, Committed, Mark, OnTaken, Part
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slixmpp import ClientXMPP
 
     from pubqueue_xeps.wire.refusals import Refusal
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.wire.times import When
 
 __all__ = ["Batch", "Committed", "OnTaken"]

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue_xeps.wire.published import Published
+    from pubqueue_xeps.wire.publication import Published
 
 # ruff: noqa: N818 - the names describe what happened; the root is named an error
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from slixmpp import ClientXMPP
 
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.wire.requests.pages import (
         Event,
         EventPage,

@@ -18,8 +18,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.middleware import facts_of
 from pubqueue_xeps.wire.refusals import outcome_of
-from pubqueue_xeps.worker.handling.middleware import facts_of
 
 try:
     from opentelemetry.trace import Span, SpanKind, StatusCode, get_tracer
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import TracerProvider
 
-    from pubqueue_xeps.worker.handling.middleware import Next
-    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.middleware import Next
 
 NAME: Final = "pubqueue"
 W3C: Final = TraceContextTextMapPropagator()

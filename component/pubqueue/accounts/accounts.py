@@ -146,10 +146,6 @@ class Accounts:
         """Return the roles that the user has now; none if the login is no longer valid."""
         return self._users[proven.name].roles if self.holds(proven) else frozenset()
 
-    def projects(self, proven: Proven) -> frozenset[str] | None:
-        """Return the projects of gRPC that exist for the user now; None: all. None of them if the login is no longer valid."""
-        return self._users[proven.name].projects if self.holds(proven) else frozenset()
-
     def has_role_at(self, face: str) -> bool:
         """Return whether a user with a role may log in there."""
         return any(user.roles and user.may_enter(face) for user in self._users.values())

@@ -17,7 +17,7 @@ from msgspec import Struct
 from pubqueue.model.entities import Principal, account_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pubqueue.model.entities import Jid
 
@@ -235,6 +235,33 @@ class Certificate(Struct, frozen=True):
 
 
 Credentials = Plain | Bearer | Certificate
+
+
+def credentials_in(fields: Sequence[str]) -> Plain | Bearer | None:
+    """Return the credentials in the fields `Authorization` of a request: Basic (RFC 7617, in UTF-8) or Bearer (RFC 6750).
+
+    None unless there is exactly one field and it is valid.
+    """
+    if len(fields) != 1:
+        return None
+    scheme, _, value = fields[0].strip().partition(" ")
+    value = value.strip()
+    match scheme.lower():
+        case "bearer" if value:
+            return Bearer(value)
+        case "basic":
+            return _basic(value)
+        case _:
+            return None
+
+
+def _basic(value: str) -> Plain | None:
+    try:
+        text = b64decode(value, validate=True).decode()
+    except ValueError:  # not base64, or not UTF-8
+        return None
+    name, colon, password = text.partition(":")
+    return Plain(name, password) if colon else None
 
 
 # Subjects of certificates: as they are written in the configuration, and as Python's ssl returns them.

@@ -23,7 +23,7 @@ from pubqueue.operations.service import SERVICE
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import PubqueueError, ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
-from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.requests import IqRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

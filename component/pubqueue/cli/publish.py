@@ -22,7 +22,7 @@ from pubqueue.operations.model import count
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import NotAllPublished, PubqueueError
 from pubqueue_xeps.publisher.publisher import Publisher
-from pubqueue_xeps.wire.published import NewItem, Published
+from pubqueue_xeps.wire.publication import NewItem, Published
 from pubqueue_xeps.xep_qos.levels import Level, level_of
 
 if TYPE_CHECKING:

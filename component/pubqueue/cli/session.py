@@ -22,8 +22,8 @@ from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.errors import PubqueueError
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.xml_escape import content, quote
+from pubqueue_xeps.wire.requests import IqRequest
+from pubqueue_xeps.wire.xml_text import content, quote
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping

@@ -21,7 +21,7 @@ from slixmpp.jid import JID
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue_xeps.client.connection import URL, read_url
 from pubqueue_xeps.errors import PubqueueError
-from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.worker.worker import REQUESTS, Worker
 
 if TYPE_CHECKING:

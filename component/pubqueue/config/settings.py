@@ -209,7 +209,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """A PEM file with the key of the certificate, without a passphrase."""
     http_proxies: tuple[str, ...] = ()
     """Addresses of proxies that use TLS with browsers, and networks of them, such as 10.0.0.0/24. Without TLS of our own,
-    users log in to the page only over a loopback address or through one of these. `X-Forwarded-For` is believed only from them. With
+    users log in to the page only over a loopback address or through one of these. `X-Forwarded-For` is believed only from them and,
+    on the addresses of `http`, from this host; the client that it names counts for wrong attempts and limits. With
     neither proxies nor `http_certificate`, `http` must be loopback addresses if users can log in to the page."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events are deleted, for nodes that keep a log (`x-queueing#event_log`)."""

@@ -6,7 +6,7 @@ import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from pubqueue.curb.journal import MAX_LINE, FullError, TooLargeError
+from pubqueue.curb.journal import MAX_LINE, DiskError, FullError, TooLargeError
 from pubqueue.engine.connections import Reason
 from pubqueue.faces.stomp import codec
 from pubqueue.faces.stomp.codec import V12, Fault, Frame
@@ -63,7 +63,7 @@ class Turns(Protocol):
     def soon(self, client: Client) -> None:
         """Sync for this client, too."""
 
-    def broken(self, problem: OSError) -> None:
+    def broken(self, problem: DiskError) -> None:
         """Stop, because the journal cannot be written."""
 
 
@@ -79,16 +79,12 @@ class Client(asyncio.Protocol):
         self._subscription: str | None = None
         self._held: int | None = None
         self._is_open = self._is_ending = self._is_behind = self._has_eof = False
-        self._transport: asyncio.Transport | None = None
+        self._has_ended = False
+        """Whether the end of the stream was sent."""
         self._beat: asyncio.TimerHandle | None = None
         connection.last_words = last_words
 
     # --- from the listener ----------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport, because only it can close one direction."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Read frames, unless the last frame was sent."""
@@ -115,7 +111,7 @@ class Client(asyncio.Protocol):
             self._beat.cancel()
         try:
             self._leave()
-        except OSError as problem:
+        except DiskError as problem:
             self._turns.broken(problem)
         self._turns.soon(self)
 
@@ -153,6 +149,10 @@ class Client(asyncio.Protocol):
             }
             self._connection.write(codec.write(Frame("MESSAGE", headers, b"%d" % count), V12))
 
+    def fail(self, problem: Exception) -> None:
+        """End after a fault of ours, or of the socket: others go on."""
+        self._connection.fail(problem)
+
     def send(self) -> None:
         """Send the answers, because the journal is synced; then continue to read, or end."""
         if self._answers:
@@ -171,9 +171,9 @@ class Client(asyncio.Protocol):
         """Send the end of the stream, and wait a little: if a socket with unread bytes is closed, the last frame is lost."""
         if self._has_eof:
             self._connection.close()
-        elif self._transport is not None and self._connection.is_open:
-            self._transport.write_eof()
-            self._transport = None
+        elif not self._has_ended and self._connection.is_open:
+            self._has_ended = True
+            self._connection.end_sending()
             asyncio.get_running_loop().call_later(LINGER, self._connection.abort)
 
     def _keep_beating(self, seconds: float) -> None:
@@ -213,7 +213,7 @@ class Client(asyncio.Protocol):
             self._do(event)
         except RefusedError as problem:
             self._refuse(problem, receipt)
-        except OSError as problem:
+        except DiskError as problem:
             self._is_ending = True
             self._turns.broken(problem)
         else:

@@ -22,13 +22,18 @@ import stat
 from array import array
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 MAX_LINE: Final = 262_144
@@ -53,11 +58,27 @@ class TooLargeError(Exception):
     """There is never space for so large a message."""
 
 
+class DiskError(OSError):
+    """The disk cannot be trusted: confirm nothing more, and stop. No other error is one, least of all that of a socket."""
+
+
+def _on_disk(method: Callable[P, T]) -> Callable[P, T]:
+    """Return a method that raises DiskError where it would raise OSError."""
+
+    @wraps(method)
+    def call(*args: P.args, **more: P.kwargs) -> T:
+        try:
+            return method(*args, **more)
+        except OSError as problem:
+            raise DiskError(*problem.args) from problem
+
+    return call
+
+
 class Journal:
     """The file at `path`, at most `cap` bytes long. One process has it at a time.
 
-    `append` and `mark` are not on disk before `sync` returns. An OSError of any of them means that the disk cannot be trusted: confirm nothing
-    more, and stop.
+    `append` and `mark` are not on disk before `sync` returns. Any of them, and `body`, may raise DiskError.
     """
 
     def __init__(self, path: Path, cap: int) -> None:
@@ -97,6 +118,7 @@ class Journal:
         """Bytes of the longest line for which there is ever space, beside the one that keeps the highest number."""
         return max(0, min(MAX_LINE, self.cap - len(highest(self._last + 1))))
 
+    @_on_disk
     def append(self, body: bytes) -> int:
         """Add a message, and return its number.
 
@@ -123,6 +145,7 @@ class Journal:
         self._is_dirty = True
         return self._last
 
+    @_on_disk
     def mark(self, number: int, state: bytes) -> None:
         """Write the state of a message that is not done."""
         at = bisect_left(self._numbers, number)
@@ -133,6 +156,7 @@ class Journal:
             self._done += 1
             self._is_dirty = True
 
+    @_on_disk
     def body(self, number: int) -> bytes:
         """Return the body of a message that is not done."""
         at = bisect_left(self._numbers, number)
@@ -143,6 +167,7 @@ class Journal:
         at = self._is_done.find(0, bisect_right(self._numbers, number))
         return None if at < 0 else self._numbers[at]
 
+    @_on_disk
     def sync(self) -> None:
         """Sync what was written, and drop lines that are done if they are many."""
         if self._done >= self.count + self._spare and self._compact():
@@ -315,8 +340,8 @@ DELIVERED: Final = b"wip"
 DONE: Final = b"ack"
 """The message was processed. Its line is removed soon."""
 
-_FORM: Final = re.compile(rb"([0-9]{3,18}) ([rwa][dic][ypk])(?: (.*))?\n", re.DOTALL)
-"""A state may be half written: with letters of two states, each in its place."""
+_FORM: Final = re.compile(rb"([0-9]{3,18}) ([rwa][dic][ypk])(?: ([^\0\n]*))?\n")
+"""No line is written with a NUL: one that has some was not synced. A state may be half written: with letters of two states, each in its place."""
 _BEGUN: Final = re.compile(rb"[rwa](?:[dic](?:[ypk](?: .*)?)?)?", re.DOTALL)
 """What may follow the number in an incomplete line."""
 _LONG: Final = MappingProxyType({b"\\": b"\\", b"n": b"\n", b"r": b"\r", b"0": b"\0"})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.curb.connection import Client, error
+from pubqueue.curb.journal import DiskError
 from pubqueue.curb.queue import Queue, Unfinished
 from pubqueue.faces.listener import Bounds, Listener
 
@@ -30,7 +31,7 @@ class Server:
     """One queue, its listener and its clients."""
 
     def __init__(self, journal: Journal, bounds: Bounds = BOUNDS) -> None:
-        self.problem: OSError | None = None
+        self.problem: DiskError | None = None
         """Why it stopped by itself."""
         self.stopped = asyncio.Event()
         """Set when it has to stop, or cannot go on."""
@@ -49,7 +50,7 @@ class Server:
 
         Raises:
             CannotListenError: the address is in use, or does not belong to this machine.
-            OSError: the journal cannot be written any more; nothing is confirmed after that.
+            DiskError: the journal cannot be written any more; nothing is confirmed after that.
 
         """
         await self.listener.open([place])
@@ -74,7 +75,7 @@ class Server:
         if self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self._work)
 
-    def broken(self, problem: OSError) -> None:
+    def broken(self, problem: DiskError) -> None:
         """Confirm nothing more, and stop: the journal cannot be written."""
         if self.problem is None:
             self.problem = problem
@@ -93,13 +94,22 @@ class Server:
         try:
             self._journal.sync()
             for client in active:
-                client.send()
+                self._send(client)
             self._queue.dispatch()
-        except OSError as problem:
+        except DiskError as problem:
             self.broken(problem)
             return
         if self._count is None:
             self._send_count()
+
+    def _send(self, client: Client) -> None:
+        """Let a client send its answers; a fault in one ends only that one."""
+        try:
+            client.send()
+        except DiskError:
+            raise
+        except Exception as problem:  # the boundary between clients
+            client.fail(problem)
 
     def _send_count(self) -> None:
         """Send the count to clients that do not have it; then not again for a while."""

@@ -32,7 +32,14 @@ from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
 from pubqueue.rules.expire import Expire
-from pubqueue.rules.together import Together, Volume, names_by_node, together, unfit
+from pubqueue.rules.together import (
+    Together,
+    Volume,
+    names_by_node,
+    part_of_many,
+    together,
+    unfit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -189,12 +196,13 @@ class Batch:
             return Decision(no)
         tentative = TentativeChanges(self._rows, self._changes.now, names_by_node(request))
         decisions: list[Decision] = []
-        faults = list(map(fault_of, request.parts))
+        parts = tuple(map(part_of_many, request.parts))
+        faults = list(map(fault_of, parts))
         volume = Volume()
         try:
             with tentative.shown():
-                for at, part in enumerate(request.parts):
-                    decision = self.decide(request.parts, faults, at)
+                for at, part in enumerate(parts):
+                    decision = self.decide(parts, faults, at)
                     if (no := volume.exceeded_by(decision)) is not None:
                         decision = Decision(no)
                     if decision.changes:

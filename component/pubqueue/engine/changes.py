@@ -300,6 +300,8 @@ class ChangeApplier:
         self._item(asked, change)
         for copy in change.copies:
             self._add(asked, copy)
+        for missed in () if change.onward is None else change.onward.left_out:
+            self._node(asked, missed)
 
     def _remove(self, asked: object, change: changes.RemoveItem) -> None:
         if change.absorb_until is not None:
@@ -448,7 +450,12 @@ class ChangeApplier:
     # Nodes, subscriptions, addresses and other rows, and changes of many rows.
 
     def _node(
-        self, asked: object, change: changes.CreateNode | changes.ConfigureNode | changes.DeleteNode
+        self,
+        asked: object,
+        change: changes.CreateNode
+        | changes.ConfigureNode
+        | changes.NoteLeftOut
+        | changes.DeleteNode,
     ) -> None:
         name = change.node.name if isinstance(change, changes.CreateNode) else change.node
         if self.touched and name not in self._cache.nodes:  # another was deleted before it
@@ -647,6 +654,7 @@ class ChangeApplier:
     MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
         changes.CreateNode:      _node,
         changes.ConfigureNode:   _node,
+        changes.NoteLeftOut:     _node,
         changes.DeleteNode:      _node,
         changes.EndSubscriptions: _end_many,
         changes.SetAffiliation:  _affiliation,

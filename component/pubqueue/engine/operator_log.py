@@ -17,6 +17,7 @@ from pubqueue.model.changes import (
     EndSubscriptions,
     GiveUp,
     NoteActivity,
+    NoteLeftOut,
     NoteResource,
     Release,
 )
@@ -24,7 +25,7 @@ from pubqueue.model.replies import Subscribed
 from pubqueue.rules.audience import ReviewSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire
-from pubqueue.rules.nodes import Configure, SetAffiliations
+from pubqueue.rules.nodes import Configure, SetAffiliations, SetPolicy
 from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.subscribe import Subscribe, Unsubscribe
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.observe import Took
     from pubqueue.model.decision import Decision, Request
+    from pubqueue.model.entities import Millis, NodeName
     from pubqueue.model.notices import Notice
 
 
@@ -45,7 +47,7 @@ LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
     {
         *(Arrive, Leave, FreeLeft, Bounce, Expire),
         *(Subscribe, Unsubscribe),
-        *(Configure, SetAffiliations, Declare, ReviewSubscribers),
+        *(Configure, SetAffiliations, SetPolicy, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
         *(Answer, SetSubscriptions),
     }
@@ -55,6 +57,12 @@ LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
 ONE_BY_ONE: Final = 5
 """The number of deaths of one kind that are logged one by one; beyond it only the sum is."""
 
+QUIET: Final = 60_000
+"""Milliseconds between two entries about what one queue leaves out: a publisher does not stop for it."""
+
+MAX_NODES: Final = 1_000
+"""Queues of which that is known."""
+
 _CLOSED: Final = "the node was closed to it"
 
 _WHY: Final[dict[type, str]] = {
@@ -62,6 +70,7 @@ _WHY: Final[dict[type, str]] = {
     Leave: "it went away",
     Configure: _CLOSED,
     SetAffiliations: _CLOSED,
+    SetPolicy: _CLOSED,
     Declare: _CLOSED,
     Dismiss: "an owner ended it",
     Expire: "its lease is over",
@@ -74,7 +83,11 @@ class OperatorLog(Observer):
     """Writes the operator's log."""
 
     fault = "operator_log.failed"
-    asks = LOGGED_REQUESTS | {GiveUp}
+    asks = LOGGED_REQUESTS | {GiveUp, NoteLeftOut}
+
+    def __init__(self) -> None:
+        self._left_out: dict[NodeName, tuple[Millis, int]] = {}
+        """When each queue was logged last, and how many items it has left out since then."""
 
     def committed(
         self,
@@ -85,6 +98,24 @@ class OperatorLog(Observer):
     ) -> None:
         """Log operators' actions on people and dead items."""
         log_decisions(requests, decisions)
+        for decision in decisions:
+            for change in decision.changes:
+                if isinstance(change, NoteLeftOut):
+                    self._log_left_out(change)
+                elif isinstance(change, GiveUp) and change.onward is not None:
+                    for missed in change.onward.left_out:
+                        self._log_left_out(missed)
+
+    def _log_left_out(self, change: NoteLeftOut) -> None:
+        """Log what a queue could not take; what follows within a minute is logged as a sum."""
+        since, items = self._left_out.get(change.node, (None, 0))
+        items += change.items
+        if since is None or change.at - since >= QUIET:
+            log.warning("items.left_out", node=change.node, items=items, reason=change.why)
+            since, items = change.at, 0
+        if len(self._left_out) >= MAX_NODES:
+            self._left_out.clear()
+        self._left_out[change.node] = since, items
 
 
 def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:

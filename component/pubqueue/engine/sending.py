@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import structlog
 from msgspec import Struct
@@ -138,6 +138,8 @@ class Sender:
             if then is not None:
                 with apart("work.failed"):
                     self._long_work.go_on(decision, answer)
+            for work in () if last else decision.beside:
+                self._submit(cast("Request", work), lambda _reply: None)
 
     def send(self, notices: Sequence[Notice | News]) -> None:
         """Send notices; an item that could not be sent returns to the queue, without counting a failure.

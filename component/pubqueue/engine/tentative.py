@@ -41,6 +41,7 @@ KNOWN: Final = frozenset(
     {
         c.CreateNode,
         c.ConfigureNode,
+        c.NoteLeftOut,
         c.SetAffiliation,
         c.BeginTrim,
         c.PutRow,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from pubqueue.faces.listener.tls import TlsError, TlsFiles, places
 
@@ -130,6 +130,10 @@ def is_trusted(host: str, proxies: Networks = (), *, loopback: bool = True) -> b
     return address is not None and (
         (loopback and address.is_loopback) or any(address in network for network in proxies)
     )
+
+
+THIS_HOST: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+"""The loopback addresses, from which a proxy on this host connects."""
 
 
 @lru_cache(maxsize=4096)

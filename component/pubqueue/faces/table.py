@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.face import Face
     from pubqueue.engine.observe import Traffic
+    from pubqueue.faces.checks import Networks
     from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.http import HttpHost
     from pubqueue.faces.listener import Place
@@ -77,6 +78,8 @@ class OnHttp(Struct, frozen=True):
 
     door: Door
     server: Server | None = None
+    proxies: Callable[[], Networks] = tuple
+    """The proxies that may name their clients to the door, in addition to those of the page, if it is on that server."""
 
 
 # The rows.
@@ -160,7 +163,7 @@ def _json_on_http(settings: AllSettings) -> OnHttp | None:
     door = JsonDoor()
     if grpc.json_shares_http(settings):
         return OnHttp(door)
-    host = HttpHost((door,), JSON_BOUNDS, word=JSON)
+    host = HttpHost((door,), JSON_BOUNDS, proxies=settings.proxies, word=JSON)
     return OnHttp(door, Server("grpc.json", "grpc.listening_for_json", host, grpc.json_places()))
 
 
@@ -185,8 +188,15 @@ def _rest_on_http(settings: AllSettings) -> OnHttp | None:
 
     door = RestDoor(profiles_of(rest))
     if rest.shares_http(settings):
-        return OnHttp(door)
-    host = HttpHost((door,), rest.bounds(), head=rest.head_timeout, idle=rest.keepalive, word=REST)
+        return OnHttp(door, proxies=door.proxies)
+    host = HttpHost(
+        (door,),
+        rest.bounds(),
+        proxies=door.proxies,
+        head=rest.head_timeout,
+        idle=rest.keepalive,
+        word=REST,
+    )
     return OnHttp(door, Server("rest.listen", "rest.listening", host, rest.places()))
 
 

@@ -7,38 +7,11 @@ from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 from msgspec.structs import replace
 
-from pubqueue.model.changes import (
-    AddAnother,
-    AddItem,
-    AddSubscription,
-    Approve,
-    ConfigureNode,
-    CreateNode,
-    DeleteNode,
-    EndSubscription,
-    Extend,
-    GiveUp,
-    ItemChange,
-    Lock,
-    NoteUnanswered,
-    Postpone,
-    Release,
-    RemoveItem,
-    ReplacePayload,
-    Revive,
-    Ripen,
-    SetAvailable,
-    SetLevel,
-    SetLife,
-    SetLockTimeout,
-    SetTerms,
-    SetWindow,
-    SubscriptionChange,
-    TakeTurn,
-)
+from pubqueue.model import changes as c
 from pubqueue.model.entities import (
     DeadLetter,
     Item,
+    LeftOut,
     Millis,
     State,
     SubscriptionState,
@@ -52,7 +25,6 @@ from pubqueue.model.several_subscriptions import terms_of, together
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
-    from pubqueue.model.changes import PassOn
     from pubqueue.model.entities import Headers, Jid, Node, NodeConfig, NodeName, Subscription
     from pubqueue.model.transactions import Stage
 
@@ -72,7 +44,7 @@ class ImpossibleChangeError(Exception):
         self.event = event
 
 
-def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  # one case for each change
+def after(change: c.ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  # one case for each change
     """Return the item as the change leaves it, None when it is gone.
 
     Raises:
@@ -80,34 +52,34 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  #
 
     """
     match change:
-        case AddItem():
+        case c.AddItem():
             return _added(change)
-        case Lock():
+        case c.Lock():
             return _locked(change)
-        case RemoveItem(done_at=None):
+        case c.RemoveItem(done_at=None):
             if NEXT[change.item.state, Transition.RETRACT] is None:
                 raise ImpossibleChangeError(change.item, Transition.RETRACT)
             return None
-        case RemoveItem():
+        case c.RemoveItem():
             return _done(change.item, change.done_at)
-        case Release():
+        case c.Release():
             return _released(change)
-        case ReplacePayload():
+        case c.ReplacePayload():
             return _with_payload(change)
-        case Extend():
+        case c.Extend():
             return replace(change.item, deadline=change.deadline)
-        case SetLife():
+        case c.SetLife():
             return replace(change.item, expires=change.expires)
-        case Postpone():
+        case c.Postpone():
             state = _next(change.item, Transition.POSTPONE)
             return replace(change.item, state=state, due=change.due, aside=True)
-        case Ripen():
+        case c.Ripen():
             return replace(change.item, state=_next(change.item, Transition.RIPEN), aside=False)
-        case TakeTurn():
+        case c.TakeTurn():
             return replace(change.item, turn=change.turn)
-        case GiveUp():
+        case c.GiveUp():
             return _given_up(change)
-        case Revive():
+        case c.Revive():
             return _revived(change)
         case _:
             assert_never(change)
@@ -125,18 +97,18 @@ def _done(item: Item, at: Millis | None) -> Item:
     return replace(_as_new(item, item.node, None), state=state, expires=item.expires, taken=at)
 
 
-def _revived(change: Revive) -> Item:
+def _revived(change: c.Revive) -> Item:
     _next(change.item, Transition.REVIVE)
     alive = replace(_as_new(change.item, change.to, None), expires=change.expires)
     return _with_headers(alive, without_death(alive.headers)) if alive.headers else alive
 
 
-def _with_payload(change: ReplacePayload) -> Item:
+def _with_payload(change: c.ReplacePayload) -> Item:
     facts = {"publisher": change.publisher, "headers": change.headers}
     return replace(change.item, **facts, size=weight(change.payload, change.headers))
 
 
-def _added(change: AddItem) -> Item:
+def _added(change: c.AddItem) -> Item:
     draft = change.draft
     return Item(
         change.seq,
@@ -155,7 +127,7 @@ def _added(change: AddItem) -> Item:
     )
 
 
-def _locked(change: Lock) -> Item:
+def _locked(change: c.Lock) -> Item:
     item = change.item
     return replace(
         item,
@@ -170,7 +142,7 @@ def _locked(change: Lock) -> Item:
     )
 
 
-def _released(change: Release) -> Item:
+def _released(change: c.Release) -> Item:
     item = change.item
     failed = change.failed > item.failed
     state = _next(item, Transition.FAIL if failed else Transition.RELEASE)
@@ -189,7 +161,7 @@ def _released(change: Release) -> Item:
     )
 
 
-def _given_up(change: GiveUp) -> Item:
+def _given_up(change: c.GiveUp) -> Item:
     item = change.item
     state = _next(item, Transition.GIVE_UP)
     came_from = item.dead_letter.origin if item.dead_letter else None
@@ -211,7 +183,7 @@ def _given_up(change: GiveUp) -> Item:
     )
 
 
-def _passed_on(item: Item, onward: PassOn) -> Item:
+def _passed_on(item: Item, onward: c.PassOn) -> Item:
     return replace(_with_headers(item, onward.headers), expires=onward.expires)
 
 
@@ -272,49 +244,58 @@ def is_ready(item: Item | None) -> bool:
 # --- nodes and their subscriptions ---------------------------------------------------------------
 
 
-def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | None) -> Node | None:
+def node_after(
+    change: c.CreateNode | c.ConfigureNode | c.NoteLeftOut | c.DeleteNode, before: Node | None
+) -> Node | None:
     """Return the node as the change leaves it, None when it is gone."""
     match change:
-        case CreateNode():
+        case c.CreateNode():
             return change.node
-        case ConfigureNode():
+        case c.ConfigureNode():
             if before is None:
                 return None
             return replace(before, config=change.config, creator=change.maker or before.creator)
-        case DeleteNode():
+        case c.NoteLeftOut():
+            if before is None:
+                return None
+            known = before.config.left_out
+            items = change.items + (0 if known is None else known.items)
+            left_out = LeftOut(items, change.at, change.why)
+            return replace(before, config=replace(before.config, left_out=left_out))
+        case c.DeleteNode():
             return None
         case _:
             assert_never(change)
 
 
 def subscription_after(  # noqa: C901, PLR0911  # one case for each change
-    change: SubscriptionChange, before: Subscription | None
+    change: c.SubscriptionChange, before: Subscription | None
 ) -> Subscription | None:
     """Return the subscription as the change leaves it, None when it is ended."""
-    if isinstance(change, AddSubscription):
+    if isinstance(change, c.AddSubscription):
         return change.subscription
     if before is None:
         return None
     match change:
-        case AddAnother():
+        case c.AddAnother():
             return together(before, (*terms_of(before), change.terms))
-        case SetWindow():
+        case c.SetWindow():
             known = {"queue_requests": change.queue_requests, "available": before.listens}
             return replace(before, **known, unanswered=0)
-        case SetLockTimeout():
+        case c.SetLockTimeout():
             return replace(before, lock_timeout=change.lock_timeout)
-        case SetLevel():
+        case c.SetLevel():
             return replace(before, qos=change.qos)
-        case SetTerms():
+        case c.SetTerms():
             return _with_terms(change, before)
-        case Approve():
+        case c.Approve():
             return replace(before, state=SubscriptionState.SUBSCRIBED, available=before.deliver)
-        case SetAvailable():
+        case c.SetAvailable():
             return replace(before, available=change.available and before.listens, unanswered=0)
-        case NoteUnanswered():
+        case c.NoteUnanswered():
             available = before.available and not change.silenced
             return replace(before, unanswered=change.unanswered, available=available)
-        case EndSubscription():
+        case c.EndSubscription():
             left = () if change.subid is None else _others(before, change.subid)
             return together(before, left) if left else None
         case _:
@@ -325,7 +306,7 @@ def _others(before: Subscription, subid: str) -> tuple[Terms, ...]:
     return tuple(terms for terms in terms_of(before) if terms.subid != subid)
 
 
-def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
+def _with_terms(change: c.SetTerms, before: Subscription) -> Subscription:
     """Return it with other options for the named subscription."""
     now = Terms(
         change.subid or before.subid, change.deliver, change.expire, change.remind, change.temporary

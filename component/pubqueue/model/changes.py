@@ -223,6 +223,15 @@ class ConfigureNode(Struct, frozen=True, gc=False):
     maker: Jid | None = None
 
 
+class NoteLeftOut(Struct, frozen=True, gc=False):
+    """More items of the node that feeds the queue were left out of it: how many, when, and why the last of them was."""
+
+    node: NodeName
+    items: int
+    at: Millis
+    why: str
+
+
 class DeleteNode(Struct, frozen=True, gc=False):
     """Delete the node with its items, locks, subscriptions and affiliations.
 
@@ -470,12 +479,14 @@ class NoteSamples(Struct, frozen=True, gc=False):
 class PassOn(Struct, frozen=True, gc=False):
     """The additions of a plain node to a dead item that it passes on to the queues that it feeds.
 
-    The item moves into one of them, with these headers and this end of its life, and is copied into the others.
+    The item moves into one of them, with these headers and this end of its life, and is copied into the others,
+    except for those that leave it out.
     """
 
     headers: Headers
     expires: Millis | None = None
     copies: tuple[AddItem, ...] = ()
+    left_out: tuple[NoteLeftOut, ...] = ()
 
 
 class GiveUp(Struct, frozen=True, gc=False):
@@ -529,6 +540,7 @@ ItemChange = (
 Change = (
     CreateNode
     | ConfigureNode
+    | NoteLeftOut
     | DeleteNode
     | DropFormer
     | BeginTrim

@@ -383,7 +383,8 @@ class Decision(Struct, frozen=True, gc=False):
 
     `then` is the request for the next slice of long work. Other requests are served before it, and the requester is
     answered after the last slice. The next slice waits until the notices to many of this one are sent. `work` is the
-    amount of the changes if the request alone does not show it.
+    amount of the changes if the request alone does not show it. `beside` are requests for work that is not waited for;
+    the reaper submits them too, if the process ends before.
     """
 
     reply: Reply
@@ -391,6 +392,7 @@ class Decision(Struct, frozen=True, gc=False):
     notices: tuple[Notice | News, ...] = ()
     then: Struct | None = None
     work: int = 0
+    beside: tuple[Struct, ...] = ()
 
 
 def refuse(refusal: Refusal, reason: str = "", *, limit: int | None = None) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from enum import StrEnum, unique
 from functools import lru_cache
@@ -181,6 +182,30 @@ class Feed(Struct, frozen=True, gc=False):
     by: Jid
 
 
+class LeftOut(Struct, frozen=True, gc=False):
+    """What a fed queue could not take: how many items, when the last of them came, and why it was left out."""
+
+    items: int
+    at: Millis
+    why: str
+
+
+class Policy(Struct, frozen=True, gc=False):
+    """A policy of a protocol, as its client has set it: the affiliations that it gives, and accounts that may only see the node."""
+
+    text: str
+    gives: tuple[tuple[Jid, Affiliation], ...]
+    viewers: tuple[Jid, ...] = ()
+
+    @property
+    def etag(self) -> str:
+        """A value that distinguishes two policies."""
+        return blake2b(self.text.encode(), digest_size=12).hexdigest()
+
+
+NO_POLICY: Final = Policy("", ())
+
+
 class NodeConfig(Struct, frozen=True, gc=False):
     """Every setting of a node that the service acts on. Spans are in seconds, sizes in bytes.
 
@@ -246,13 +271,17 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Not a setting: which node of that name was meant (`rules.access`)."""
     source: str = ""
     """The plain node that feeds the queue: each item that is published there enters the queue in the same commit.
-    An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the
-    publish is refused. A plain node feeds up to 100 queues."""
+    An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the publish
+    is refused if that owner owns the plain node too or is a publisher of it; otherwise the item is left out of this
+    queue alone. A plain node feeds up to 100 queues: 20 places are for its owners, and another account has at most as
+    many as are left."""
     filter: str = ""
     """Which items of the `source` enter the queue, by their headers, such as `headers.kind = "order" AND NOT
     headers:test`. Empty: all."""
     feeds: tuple[Feed, ...] = ()
     """Not a setting: the queues that the node feeds (`rules.feed`)."""
+    left_out: LeftOut | None = None
+    """Not a setting: what the queue could not take of its `source` since that was set (`rules.feed`)."""
     backoff_min: int = 1
     """Seconds of the pause after the second failure of an item; each further one doubles it. The first failure
     costs no pause."""
@@ -314,6 +343,8 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Whether owners are notified of new and ended subscriptions."""
     multi_subscribe: bool = False
     """Whether each subscribe of a JID creates one more subscription (XEP-0060 6.1.6)."""
+    policy: Policy = NO_POLICY
+    """Not a setting: the policy of the node (`rules.nodes`)."""
     labels: str = ""
     """Labels of the node, `name=value`, one per line: for programs that manage nodes. The service gives them no meaning, but those whose names
     begin with `x-pubqueue-` belong to protocols that it serves."""
@@ -392,6 +423,15 @@ class Connection(Struct, frozen=True):
         return Jid(f"{self.account}/{self.word}.{self.instance}.{self.name}")
 
 
+NUMBER: Final = "(0|[1-9][0-9]{0,17})"
+"""The pattern of a number in a name that is made here. No leading zero is written, and no digit that is not ASCII, so none is read."""
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number as it is written in a name that is made here."""
+    return re.fullmatch(NUMBER, text) is not None
+
+
 def connection(address: Jid, service: Jid) -> Connection | None:
     """Return the connection that has this address, None if it is not a connection of an account of the service.
 
@@ -400,7 +440,7 @@ def connection(address: Jid, service: Jid) -> Connection | None:
     account, _, resource = address.partition("/")
     word, _, rest = resource.partition(".")
     instance, _, name = rest.partition(".")
-    if account.partition("@")[2] != service or not instance.isdecimal() or not name:
+    if account.partition("@")[2] != service or not is_number(instance) or not name:
         return None
     return Connection(Jid(account), word, int(instance), name)
 

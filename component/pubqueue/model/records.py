@@ -401,12 +401,16 @@ def size_of_ids(ids: Sequence[ItemId]) -> int:
 
 
 class MarkedPublish(Struct, frozen=True, gc=False):
-    """What does not change while the copies are made: by whom, when, of how many messages, for which queues."""
+    """What does not change while the copies are made: by whom, when, of how many messages, for which queues.
+
+    Queues of `guests` are judged when the copies are made, the others were judged before.
+    """
 
     account: Jid
     at: Millis
     messages: int
     queues: tuple[NodeName, ...]
+    guests: bool = False
 
     @property
     def copies(self) -> int:

@@ -214,15 +214,3 @@ def is_private(request: web.Request) -> bool:
 def is_guarded(request: web.Request, proxies: Networks) -> bool:
     """Return whether this connection may carry a password: with TLS, from this host, or from a configured proxy."""
     return request.secure or checks.is_trusted(request.remote or "", proxies)
-
-
-def address_of(request: web.Request, proxies: Networks = ()) -> str:
-    """Return the address of the client.
-
-    A proxy on this host, or a configured proxy, is trusted to name its client: the last address of `X-Forwarded-For`, which the
-    proxy added itself. From any other address the header cannot be trusted.
-    """
-    remote = request.remote or ""
-    forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    believed = checks.address_of(forwarded) is not None and checks.is_trusted(remote, proxies)
-    return forwarded if believed else remote

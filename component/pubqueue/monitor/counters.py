@@ -36,6 +36,7 @@ COUNTS: Final = {
     ItemEvent.RETRACTED: ("items_retracted", "Items retracted by owners or publishers, or dropped by a plain node.", "node"),
     ItemEvent.PURGED:    ("items_purged", "Items deleted by purging a node.", "node"),
     ItemEvent.REDRIVEN:  ("items_redriven", "Dead items returned to their queue.", "node"),
+    ItemEvent.LEFT_OUT:  ("items_left_out", "Items that a queue could not take from the node that feeds it.", "node"),
     ItemEvent.RELEASED:  ("items_released", "Locks that ended without a failure, by reason.", "node", "reason"),
     ItemEvent.FAILED:    ("items_failed", "Locks that ended in a failure, by reason.", "node", "reason"),
     ItemEvent.DEAD:      ("items_died", "Items that died, by reason.", "node", "reason"),

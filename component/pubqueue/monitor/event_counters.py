@@ -31,6 +31,8 @@ class ItemEvent(StrEnum):
     FAILED = "failed"
     DEAD = "dead"
     REDRIVEN = "redriven"
+    LEFT_OUT = "left-out"
+    """A queue could not take what the node that feeds it got (`rules.feed`)."""
 
 
 @unique
@@ -97,6 +99,12 @@ def _gave_up(asked: object, change: c.GiveUp) -> Iterator[OperatorEvent]:
     yield item.node, ItemEvent.DEAD, why, 1
     for copy in change.copies:
         yield copy.node, ItemEvent.PUBLISHED, Why.NONE, 1
+    for missed in () if change.onward is None else change.onward.left_out:
+        yield from _left_out(asked, missed)
+
+
+def _left_out(_asked: object, change: c.NoteLeftOut) -> Iterator[OperatorEvent]:
+    yield change.node, ItemEvent.LEFT_OUT, Why.NONE, change.items
 
 
 def _revived(_asked: object, change: c.Revive) -> Iterator[OperatorEvent]:
@@ -133,6 +141,7 @@ COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[OperatorEvent]]]] = {
     c.PurgeNode: _purged,
     c.Release: _released,
     c.GiveUp: _gave_up,
+    c.NoteLeftOut: _left_out,
     c.Revive: _revived,
     t.Commit: _shown,
 }

@@ -94,6 +94,8 @@ def _queue(entry: NodeEntry) -> Row:
         config.filter or None,
         len(config.feeds),
         entry.node.done if config.keep_done or entry.node.done else None,
+        None if config.left_out is None else config.left_out.items,
+        None if config.left_out is None else config.left_out.why,
     )
 
 
@@ -122,6 +124,8 @@ QUEUES: Final = Operation(
         Column("filter", "Filter", more=True),
         Column("feeds", "Queues that it feeds", Cell.COUNT, more=True),
         Column("done", "Done and kept", Cell.COUNT, more=True),
+        Column("left_out", "Left out", Cell.COUNT, more=True),
+        Column("left_out_why", "Why the last was left out", more=True),
     ),
     _ask_queues,
     _queues,

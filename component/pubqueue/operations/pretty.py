@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue_xeps.wire.payloads.content_type import is_json
-from pubqueue_xeps.wire.payloads.payload import header_of
+from pubqueue_xeps.wire.payloads.decoding import header_of
 from pubqueue_xeps.wire.payloads.wrapper import unwrap
 
 if TYPE_CHECKING:

@@ -278,7 +278,8 @@ def place_from(text: str) -> Place | None:
         place = float(number)
     except ValueError:
         place = math.nan
-    if not name or math.isnan(place):
+    # a count is written as a whole number
+    if not name or math.isnan(place) or number not in {repr(place), f"{place:.0f}"}:
         raise UnfitError("after: the place of a row, as the answer has it")
     return place, name
 

@@ -78,7 +78,9 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     standing = access.standing_of(request.by, facts.affiliation)
-    if request.known and (barred := access.barred(standing, facts.node)) is not None:
+    views = request.by.account in facts.node.config.policy.viewers
+    barred = access.barred(standing, facts.node, known=views) if request.known else None
+    if barred is not None:
         return refuse(barred)
     depth = facts.node.items if access.may(standing, Action.OBSERVE, facts.node) else None
     writes = {Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY}
@@ -196,4 +198,6 @@ def named(name: str) -> tuple[NodeName, Jid] | None:
     if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits[:6]) < len(rest):
         return None
     length = int(digits[:6])
+    if digits != f"{length}":
+        return None
     return NodeName(rest[:length]), Jid(rest[length:])

@@ -135,6 +135,7 @@ def _committed(_asked: object, change: t.Commit, _now: Millis) -> tuple[LogEntry
 EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = {
     changes.CreateNode:      _nothing,
     changes.ConfigureNode:   _nothing,
+    changes.NoteLeftOut:     _nothing,   # they were never in the queue
     changes.DeleteNode:      _nothing,   # its log goes with it
     changes.PurgeNode:       _purged,
     changes.DropFormer:        _nothing,

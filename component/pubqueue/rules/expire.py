@@ -6,17 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from pubqueue.model.changes import (
-    Change,
-    EndSubscription,
-    Forget,
-    NoteUnanswered,
-    RemoveItem,
-    Ripen,
-    SetTerms,
+from pubqueue.model import changes as c
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    Expired,
+    Overdue,
+    Refusal,
+    Refused,
+    Request,
+    in_words,
 )
-from pubqueue.model.decision import Decision, Done, Expired, Overdue, Request, in_words
 from pubqueue.model.entities import Affiliation, Jid, SubscriptionState
 from pubqueue.model.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.model.several_subscriptions import apart, named
@@ -26,12 +28,13 @@ from pubqueue.rules.filters import admits, indexed
 from pubqueue.rules.give_back import Case, fail, give_up, in_their_places
 from pubqueue.rules.publication import MAX_BYTES, misfit
 from pubqueue.rules.publish import turned_away
-from pubqueue.rules.room import drops, status_item
+from pubqueue.rules.room import Growth, drops, full, status_item
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
     from pubqueue.model.entities import Item, Millis, Node, NodeName, Principal, Subscription
+    from pubqueue.rules.room import Allowance
 
 
 # The effects of time and absence on items: locks that expire, holders that leave, items that expire unclaimed.
@@ -148,13 +151,13 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
     """
     ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
     ends += [_too_old(case, facts.now) for case in facts.lives]
-    changes: list[Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
+    changes: list[c.Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}
     changes += [status_item(name, facts.service, facts.now) for name in facts.truncated]
-    changes += [Ripen(item) for item in facts.ripe if item.seq not in ended]
+    changes += [c.Ripen(item) for item in facts.ripe if item.seq not in ended]
     changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
     if request.only is None:
-        changes.append(Forget(facts.now, FORGOTTEN))
+        changes.append(c.Forget(facts.now, FORGOTTEN))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.sweepable is not None:
         changes.append(Sweep(facts.sweepable, SLICE))
@@ -172,27 +175,27 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
     return Decision(reply, tuple(changes), tuple(notices), then=then)
 
 
-def _of_leases(row: Subscription, now: Millis) -> Iterator[tuple[Change, Notice]]:
+def _of_leases(row: Subscription, now: Millis) -> Iterator[tuple[c.Change, Notice]]:
     """Process the leases of a JID's subscriptions to a node."""
     for one in apart(row):
         if one.ends_next is not None and one.ends_next <= now:
             yield _of_lease(one, now)
 
 
-def _of_lease(one: Subscription, now: Millis) -> tuple[Change, Notice]:
+def _of_lease(one: Subscription, now: Millis) -> tuple[c.Change, Notice]:
     """End a subscription whose lease is over, with a notification; or send the reminder (XEP-0060 12.19)."""
     if one.expire is not None and one.expire <= now:
         none = SubscriptionChanged(one.jid, one.node, SubscriptionState.NONE, one.subid)
-        return EndSubscription(one.node, one.jid, named(one)), none
+        return c.EndSubscription(one.node, one.jid, named(one)), none
     terms = one.deliver, one.expire, None, one.temporary
-    reminded = SetTerms(one.node, one.jid, *terms, named(one))
+    reminded = c.SetTerms(one.node, one.jid, *terms, named(one))
     return reminded, SubscriptionChanged(one.jid, one.node, one.state, one.subid, one.expire)
 
 
-def _too_old(case: Case, now: Millis) -> Change:
+def _too_old(case: Case, now: Millis) -> c.Change:
     """End a lifetime: work is dead or dropped, an item of a plain node is deleted (XEP-0060 16.4.4, item_expire)."""
     if drops(case.node.config):
-        return RemoveItem(case.item)
+        return c.RemoveItem(case.item)
     return give_up(case, now, TOO_OLD, failed=case.item.failed)
 
 
@@ -202,7 +205,7 @@ def _lock_of(item: Item) -> tuple[NodeName, Jid | None]:
 
 def _silence(
     holders: Iterable[Subscription], timeouts: Mapping[tuple[NodeName, Jid | None], int]
-) -> Iterator[Change]:
+) -> Iterator[c.Change]:
     """Count the timeouts; a subscriber with more than a window of them in a row gets no more deliveries.
 
     Otherwise a worker that died without an unavailable presence would delay items by a lock timeout
@@ -211,7 +214,7 @@ def _silence(
     for holder in holders:
         unanswered = holder.unanswered + timeouts[holder.node, holder.jid]
         silenced = unanswered > holder.queue_requests + MAX_TIMEOUTS
-        yield NoteUnanswered(holder.node, holder.jid, unanswered, silenced=silenced)
+        yield c.NoteUnanswered(holder.node, holder.jid, unanswered, silenced=silenced)
 
 
 # Whether a dead-letter node accepts an item that dies: the death is a publish by the owners of the item's node.
@@ -234,7 +237,7 @@ class Heritage(Struct, frozen=True, gc=False):
     """A queue, the node that it names for its dead items, and the account that publishes them there.
 
     `trusted` are the accounts that may have created that node since the queue named it. `to` are the queues that get the
-    item, if the node only passes items on to them.
+    item, if the node only passes items on to them, `guests` those of them that refuse none (`rules.feed`), which are the last.
     """
 
     queue: Node
@@ -242,6 +245,7 @@ class Heritage(Struct, frozen=True, gc=False):
     owners: tuple[Owner, ...]
     trusted: Container[Jid]
     to: tuple[Node, ...] = ()
+    guests: frozenset[NodeName] = frozenset()
 
 
 def passes_on(place: Node) -> bool:
@@ -293,3 +297,28 @@ def _not_passed_on(heritage: Heritage, item: Item, size: int, space: str) -> str
         if (no := misfit(size, space, item.headers, queue.config)) is not None:
             return f"{queue.name}: {in_words(no)}"
     return ""
+
+
+def without_guests(
+    heritage: Heritage, item: Item, space: str, allowances: Mapping[NodeName, Allowance | None]
+) -> tuple[Heritage, dict[NodeName, str]]:
+    """Return the queues that get the item without those of guests that refuse it, and why these do."""
+    stays: list[Node] = []
+    left_out: dict[NodeName, str] = {}
+    more = Growth(1, item.size)
+    for queue in admitting(heritage.to, item):
+        no = None
+        if queue.name in heritage.guests:
+            allowance = allowances[queue.name]
+            if len(stays) * item.size > MAX_BYTES:
+                no = Refused(Refusal.PAYLOAD_TOO_BIG, "too many queues get it")
+            elif queue.config.publish_paused:
+                no = Refused(Refusal.PUBLISH_PAUSED)
+            no = no or misfit(item.size, space, item.headers, queue.config) or full(queue, more)
+            if no is None and allowance is not None:
+                no = allowance.refuses(more.items, more.bytes)
+        if no is None:
+            stays.append(queue)
+        else:
+            left_out[queue.name] = in_words(no)
+    return replace(heritage, to=tuple(stays)), left_out

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import changes as c
 from pubqueue.model.after import backoff, exhausted, waiting
-from pubqueue.model.changes import AddItem, Change, GiveUp, PassOn, Release, SetLife
 from pubqueue.model.entities import NO_TIME, Draft, Millis, later, seconds, with_death
 from pubqueue.rules.publication import MAX_BYTES, MAX_COPIES, new_item
 from pubqueue.rules.room import left_in
@@ -33,14 +33,16 @@ class Copy(Struct, frozen=True, gc=False):
     queue: Node
     id: ItemId
     allowance: Allowance | None = None
+    is_guest: bool = False
 
 
 class Onward(Struct, frozen=True, gc=False):
-    """The queues to which a plain node passes a dead item on: the one it moves into, and those it is copied into."""
+    """The queues to which a plain node passes a dead item on: the one it moves into, those it is copied into, and guests that refuse it."""
 
     first: Node
     payload: bytes = b""
     copies: tuple[Copy, ...] = ()
+    left_out: tuple[c.NoteLeftOut, ...] = ()
 
 
 class DeadLetterPlace(Struct, frozen=True, gc=False):
@@ -79,7 +81,7 @@ class Case(Struct, frozen=True, gc=False):
 
 def release(
     item: Item, node: Node, now: Millis, *, delay: Millis | None = None, reason: str = ""
-) -> Release:
+) -> c.Release:
     """End a lock without counting a failure: the item returns to its old place.
 
     Once every subscriber has had a chance to refuse it, it returns after growing pauses, so that an
@@ -89,10 +91,10 @@ def release(
     released = item.released + 1
     pause = backoff(node.config, released - max(node.subscriptions, 1))
     state, due = waiting(now, pause if delay is None else max(pause, delay))
-    return Release(item, state, due, item.failed, released, reason)
+    return c.Release(item, state, due, item.failed, released, reason)
 
 
-def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -> Change:
+def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -> c.Change:
     """End a lock and count a failure: the item goes to other workers at once, then after growing pauses, then it is dead."""
     item, node = case.item, case.node
     failed = item.failed + 1
@@ -100,31 +102,31 @@ def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -
         return give_up(case, now, reason, failed=failed)
     pause = backoff(node.config, failed - 1)
     state, due = waiting(now, pause if delay is None else max(pause, delay))
-    return Release(item, state, due, failed, item.released, reason)
+    return c.Release(item, state, due, failed, item.released, reason)
 
 
-def give_up(case: Case, now: Millis, reason: str, *, failed: int) -> GiveUp:
+def give_up(case: Case, now: Millis, reason: str, *, failed: int) -> c.GiveUp:
     """End an item's life: in the dead-letter node if that accepts it; otherwise it stays, with the reason why."""
     place = case.place
     if place is None or place.name == case.item.node:
-        return GiveUp(case.item, now, reason, failed, None)
+        return c.GiveUp(case.item, now, reason, failed, None)
     if place.obstacle:
-        return GiveUp(case.item, now, _stays(reason, place.name, place.obstacle), failed, None)
+        return c.GiveUp(case.item, now, _stays(reason, place.name, place.obstacle), failed, None)
     onward = None if place.onward is None else _passed_on(case.item, place.onward, now, failed)
-    return GiveUp(case.item, now, reason, failed, place.name, onward=onward)
+    return c.GiveUp(case.item, now, reason, failed, place.name, onward=onward)
 
 
-def _passed_on(item: Item, onward: Onward, now: Millis, failed: int) -> PassOn:
+def _passed_on(item: Item, onward: Onward, now: Millis, failed: int) -> c.PassOn:
     """Return the item for the queues: with its publisher and time, and with the headers of its death."""
     headers = with_death(item.headers, item.node, failed)
     draft = Draft(item.id, onward.payload, item.priority, headers=headers, group=item.group)
-    copies: list[AddItem] = []
+    copies: list[c.AddItem] = []
     for copy in onward.copies:
         add = new_item(replace(draft, id=copy.id), copy.queue, item.publisher, now)
         copies.append(replace(add, published=item.published))
     life = onward.first.config.item_expire
     expires = None if life is None else later(now, seconds(life))
-    return PassOn(headers, expires, tuple(copies))
+    return c.PassOn(headers, expires, tuple(copies), onward.left_out)
 
 
 def _stays(reason: str, place: NodeName, obstacle: str) -> str:
@@ -146,13 +148,14 @@ class _Rooms:
                 if copy.allowance is not None:
                     self._left[_payer(copy)] = copy.allowance.left()
 
-    def take(self, end: GiveUp, place: DeadLetterPlace) -> str:
-        """Take the room for a dead item in all its places, or return why one of them has none."""
+    def take(self, end: c.GiveUp, place: DeadLetterPlace) -> str:
+        """Take the room for a dead item in all its places, or return why one of them has none. Guests were asked before."""
         size = end.item.size
         costs: list[object] = [place.name]
         ids = [(place.name, end.item.id)]
         for copy in () if place.onward is None else place.onward.copies:
-            costs += [copy.queue.name, *([] if copy.allowance is None else [_payer(copy)])]
+            if not copy.is_guest:
+                costs += [copy.queue.name, *([] if copy.allowance is None else [_payer(copy)])]
             ids.append((copy.queue.name, copy.id))
         if not self._taken.isdisjoint(ids):
             return "it has this id"
@@ -169,7 +172,7 @@ class _Rooms:
         self._taken.update(ids)
         return ""
 
-    def is_too_much(self, end: GiveUp) -> bool:
+    def is_too_much(self, end: c.GiveUp) -> bool:
         """Return whether the copies exceed what one commit may make; if not, count them."""
         copies = len(end.copies)
         size = copies * end.item.size
@@ -184,19 +187,19 @@ def _payer(copy: Copy) -> object:
     return "account", copy.queue.creator
 
 
-def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[Change]:
+def in_their_places(ends: Iterable[c.Change], cases: Iterable[Case]) -> Iterator[c.Change]:
     """Move the dead items of one decision only if there is room: the others stay in their queue, dead.
 
     The dead-letter node accepts one item per id, and as many as its limit allows. If it is a plain node that passes them on,
-    each of its queues has to accept the item, or none gets it. If there are more copies than one commit may make, the others
+    each of its queues has to accept the item, or none gets it; those of guests are left out if they do not. If there are more copies than one commit may make, the others
     have one more attempt, or live a second longer.
     """
     cases = list(cases)
     rooms = _Rooms(cases)
     places = {case.item.seq: case.place for case in cases}
     for end in ends:
-        place = places.get(end.item.seq) if isinstance(end, GiveUp) else None
-        if not isinstance(end, GiveUp) or end.to is None or place is None:
+        place = places.get(end.item.seq) if isinstance(end, c.GiveUp) else None
+        if not isinstance(end, c.GiveUp) or end.to is None or place is None:
             yield end
         elif obstacle := rooms.take(end, place):
             why = _stays(end.reason, end.to, obstacle)
@@ -205,17 +208,17 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
             yield _put_off(end) if rooms.is_too_much(end) else end
 
 
-def work_of(ends: Iterable[Change]) -> int:
+def work_of(ends: Iterable[c.Change]) -> int:
     """Return how much work the copies of dead items are (`Decision.work`); 0 if none was made."""
-    return sum(len(end.copies) for end in ends if isinstance(end, GiveUp))
+    return sum(len(end.copies) for end in ends if isinstance(end, c.GiveUp))
 
 
-def _put_off(end: GiveUp) -> Change:
+def _put_off(end: c.GiveUp) -> c.Change:
     """Let an item live on for now, because of others that die with it."""
     item = end.item
     if item.holder is None:
-        return SetLife(item, later(end.at, PUT_OFF))
-    return Release(item, *waiting(end.at, NO_TIME), end.failed, item.released, end.reason)
+        return c.SetLife(item, later(end.at, PUT_OFF))
+    return c.Release(item, *waiting(end.at, NO_TIME), end.failed, item.released, end.reason)
 
 
 def room_for(place: Node, node: Node, allowance: Allowance | None) -> tuple[int | None, int | None]:

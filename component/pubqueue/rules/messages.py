@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from pubqueue.model import records
 from pubqueue.model.changes import Change, DropRow, PutRow
 from pubqueue.model.decision import (
     DecidedInParts,
@@ -19,26 +20,11 @@ from pubqueue.model.decision import (
     refuse,
 )
 from pubqueue.model.entities import account_of, later
-from pubqueue.model.records import (
-    EVERYBODY,
-    MAX_REASON_LENGTH,
-    AssuredFrom,
-    Forwarded,
-    KeptMessage,
-    KeptMessages,
-    MessageChanged,
-    MessageDelivered,
-    MessageKept,
-    MessageRead,
-    MessagesEnded,
-    MessageTotal,
-    iq_id_of,
-    mark_of,
-)
 from pubqueue.rules import validity
 from pubqueue.rules.presence import Bounce, bounce
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import publish_at_once
+from pubqueue.rules.room import beyond_share
 from pubqueue.rules.staging import StagePublish, stage
 from pubqueue.rules.subscribers import Answer, answer
 
@@ -46,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pubqueue.model.entities import Jid, Millis, Principal
-    from pubqueue.model.records import AccountMessages, MessageLimits
 
 
 # Kept messages (urn:xmpp:qos): keep, deliver, answer, end, read.
@@ -78,13 +63,13 @@ class DeliverFacts(Struct, frozen=True, gc=False):
     """
 
     now: Millis
-    found: KeptMessage | None
-    own: MessageTotal
-    all: MessageTotal
-    limits: MessageLimits
+    found: records.KeptMessage | None
+    own: records.MessageTotal
+    all: records.MessageTotal
+    limits: records.MessageLimits
     inner: Any = None
     moved: str = ""
-    oldest: tuple[KeptMessage, ...] = ()
+    oldest: tuple[records.KeptMessage, ...] = ()
 
 
 # fmt: off
@@ -105,7 +90,7 @@ TRANSIENT: Final = frozenset({
 # fmt: on
 
 
-def is_due(request: DeliverMessage, found: KeptMessage | None, now: Millis) -> bool:
+def is_due(request: DeliverMessage, found: records.KeptMessage | None, now: Millis) -> bool:
     """Return whether the message is held, and is the one that was read."""
     there = known(found, now)
     return there is not None and there.held and there.digest == request.digest
@@ -118,11 +103,11 @@ def deliver(request: DeliverMessage, facts: DeliverFacts) -> Decision:
         return refuse(Refusal.UNKNOWN_MESSAGE)
     if not found.held:
         refused = refused_of(found.answer)
-        return Decision(MessageDelivered(found.answer) if refused is None else refused)
+        return Decision(records.MessageDelivered(found.answer) if refused is None else refused)
     if found.digest != request.digest:
-        return Decision(MessageChanged())
+        return Decision(records.MessageChanged())
     if request.request is None:
-        return _ended(request, facts, found, Decision(MessageDelivered(request.otherwise)))
+        return _ended(request, facts, found, Decision(records.MessageDelivered(request.otherwise)))
     decision = _decided(request.request, facts)
     if isinstance(decision.reply, Refused) and decision.reply.refusal in TRANSIENT:
         return decision
@@ -141,16 +126,16 @@ def _decided(request: Inner, facts: DeliverFacts) -> Decision:
 
 
 def _ended(
-    request: DeliverMessage, facts: DeliverFacts, found: KeptMessage, decision: Decision
+    request: DeliverMessage, facts: DeliverFacts, found: records.KeptMessage, decision: Decision
 ) -> Decision:
     """Add to a decision that the message is not held any more, and that its answer is remembered."""
     reply = decision.reply
     if isinstance(reply, Refused):
-        reply = replace(reply, reason=reply.reason[:MAX_REASON_LENGTH])
+        reply = replace(reply, reason=reply.reason[: records.MAX_REASON_LENGTH])
         words = answer_of(reply)
     else:
-        words = reply.words if isinstance(reply, MessageDelivered) else ""
-        reply = MessageDelivered(words)
+        words = reply.words if isinstance(reply, records.MessageDelivered) else ""
+        reply = records.MessageDelivered(words)
     ended = replace(
         found, held=False, answer=words, until=later(facts.now, facts.limits.remembered_for)
     )
@@ -162,15 +147,18 @@ def _ended(
         decision.notices,
         decision.then,
         decision.work,
-        parts=parts,
+        decision.beside,
+        parts,
     )
 
 
-def _changes(facts: DeliverFacts, found: KeptMessage, ended: KeptMessage) -> tuple[Change, ...]:
+def _changes(
+    facts: DeliverFacts, found: records.KeptMessage, ended: records.KeptMessage
+) -> tuple[Change, ...]:
     own, everybody = (plus(without(one, found), ended) for one in (facts.own, facts.all))
     for old in facts.oldest:
         own, everybody = without(own, old), without(everybody, old)
-    gone = [DropRow(KeptMessage, old.mark) for old in facts.oldest]
+    gone = [DropRow(records.KeptMessage, old.mark) for old in facts.oldest]
     return (*gone, PutRow(ended), *summed((own, everybody)))
 
 
@@ -213,8 +201,8 @@ class EndFacts(Struct, frozen=True, gc=False):
     """The messages that are to end, and the totals of their accounts and of all."""
 
     now: Millis
-    messages: tuple[KeptMessage, ...]
-    totals: Mapping[str, MessageTotal]
+    messages: tuple[records.KeptMessage, ...]
+    totals: Mapping[str, records.MessageTotal]
 
 
 def forget_messages(_request: ForgetMessages, facts: EndFacts) -> Decision:
@@ -230,19 +218,22 @@ def drop_messages(request: DropMessages, facts: EndFacts) -> Decision:
     decision = _end(ending, facts)
     count = request.count + len(ending)
     if len(facts.messages) < SLICE:
-        return replace(decision, reply=MessagesEnded((), more=False, count=count))
+        return replace(decision, reply=records.MessagesEnded((), more=False, count=count))
     return replace(decision, then=replace(request, count=count))
 
 
-def _end(ending: tuple[KeptMessage, ...], facts: EndFacts) -> Decision:
+def _end(ending: tuple[records.KeptMessage, ...], facts: EndFacts) -> Decision:
     totals = dict(facts.totals)
     for message in ending:
-        for name in (message.account, EVERYBODY):
-            totals[name] = without(totals.get(name, MessageTotal(name)), message)
-    changes = (*(DropRow(KeptMessage, one.mark) for one in ending), *summed(totals.values()))
+        for name in (message.account, records.EVERYBODY):
+            totals[name] = without(totals.get(name, records.MessageTotal(name)), message)
+    changes = (
+        *(DropRow(records.KeptMessage, one.mark) for one in ending),
+        *summed(totals.values()),
+    )
     held = tuple(message for message in ending if message.held)
     more = len(facts.messages) >= SLICE
-    return Decision(MessagesEnded(held, more=more), changes, work=len(ending))
+    return Decision(records.MessagesEnded(held, more=more), changes, work=len(ending))
 
 
 # Keep a message: an assured message is stored before it is answered, and nothing reads it until its delivery is asked for.
@@ -265,28 +256,30 @@ class KeepFacts(Struct, frozen=True, gc=False):
     """
 
     now: Millis
-    found: KeptMessage | None
-    own: MessageTotal
-    all: MessageTotal
-    limits: MessageLimits
+    found: records.KeptMessage | None
+    own: records.MessageTotal
+    all: records.MessageTotal
+    limits: records.MessageLimits
     affiliated: bool = False
 
 
-def depends_on_affiliation(by: Principal, wanted: AssuredFrom) -> bool:
+def depends_on_affiliation(by: Principal, wanted: records.AssuredFrom) -> bool:
     """Return whether the account is trusted only if it has an affiliation."""
     if by.admin or by.anonymous or "@" not in by.account:
         return False
-    return wanted is AssuredFrom.AFFILIATED or (wanted is AssuredFrom.KNOWN and not by.local)
+    return wanted is records.AssuredFrom.AFFILIATED or (
+        wanted is records.AssuredFrom.KNOWN and not by.local
+    )
 
 
-def is_trusted(by: Principal, wanted: AssuredFrom, *, affiliated: bool) -> bool:
+def is_trusted(by: Principal, wanted: records.AssuredFrom, *, affiliated: bool) -> bool:
     """Return whether messages of the account are kept; those of anonymous accounts and of addresses without a local part never are."""
     if by.anonymous or "@" not in by.account:
         return False
     return affiliated or not depends_on_affiliation(by, wanted)
 
 
-def known(found: KeptMessage | None, now: Millis) -> KeptMessage | None:
+def known(found: records.KeptMessage | None, now: Millis) -> records.KeptMessage | None:
     """Return the message if its time is not over."""
     return found if found is not None and found.until > now else None
 
@@ -296,22 +289,22 @@ def keep(request: KeepMessage, facts: KeepFacts) -> Decision:
     limits = facts.limits
     if not is_trusted(request.by, limits.assured_from, affiliated=facts.affiliated):
         return refuse(Refusal.NOT_TRUSTED, "assured messages are not accepted from this account")
-    found, done = known(facts.found, facts.now), Decision(MessageKept(request.msg_id))
+    found, done = known(facts.found, facts.now), Decision(records.MessageKept(request.msg_id))
     if found is not None:
         same = found.digest == request.digest
         if found.held and not same:
             return refuse(Refusal.KEY_REUSED, "another message is kept under this msgId")
-        if found.held or (same and found.iq_id == iq_id_of(request.iq_id)):
+        if found.held or (same and found.iq_id == records.iq_id_of(request.iq_id)):
             return done
     size = len(request.message)
     if (no := _beyond(facts, size)) is not None:
         return Decision(no)
-    message = KeptMessage(
-        mark_of(request.by.jid, request.msg_id),
+    message = records.KeptMessage(
+        records.mark_of(request.by.jid, request.msg_id),
         request.by.jid,
         account_of(request.by.jid),
         request.msg_id,
-        iq_id_of(request.iq_id),
+        records.iq_id_of(request.iq_id),
         request.digest,
         size,
         held=True,
@@ -325,18 +318,21 @@ def keep(request: KeepMessage, facts: KeepFacts) -> Decision:
 def _beyond(facts: KeepFacts, size: int) -> Refused | None:
     """Refuse what exceeds a bound; `setting` is the name of the bound."""
     limits = facts.limits
-    for setting, used, more, most in (
-        ("messages_per_account", facts.own.messages, 1, limits.messages_per_account),
-        ("bytes_per_account", facts.own.byte_count, size, limits.bytes_per_account),
-        ("messages", facts.all.messages, 1, limits.messages),
-        ("bytes", facts.all.byte_count, size, limits.bytes),
+    own, every = facts.own, facts.all
+    for setting, mine, used, more, most in (
+        ("messages_per_account", 0, own.messages, 1, limits.messages_per_account),
+        ("bytes_per_account", 0, own.byte_count, size, limits.bytes_per_account),
+        ("messages", own.messages, every.messages, 1, limits.messages),
+        ("bytes", own.byte_count, every.byte_count, size, limits.bytes),
     ):
-        if used + more > most:
+        if beyond_share(mine, used, more, most):
             return Refused(Refusal.TOO_MUCH_HELD, "", most, setting=setting)
     return None
 
 
-def _with(facts: KeepFacts, message: KeptMessage) -> tuple[MessageTotal, MessageTotal]:
+def _with(
+    facts: KeepFacts, message: records.KeptMessage
+) -> tuple[records.MessageTotal, records.MessageTotal]:
     """Return the totals with the message, which takes the place of what was found under its id."""
     own, everybody = facts.own, facts.all
     if facts.found is not None:
@@ -344,15 +340,17 @@ def _with(facts: KeepFacts, message: KeptMessage) -> tuple[MessageTotal, Message
     return plus(own, message), plus(everybody, message)
 
 
-def summed(totals: Iterable[MessageTotal]) -> list[Change]:
+def summed(totals: Iterable[records.MessageTotal]) -> list[Change]:
     """Keep these totals; of nothing none is kept."""
     return [
-        PutRow(one) if one.messages or one.remembered else DropRow(MessageTotal, one.account)
+        PutRow(one)
+        if one.messages or one.remembered
+        else DropRow(records.MessageTotal, one.account)
         for one in totals
     ]
 
 
-def plus(total: MessageTotal, message: KeptMessage) -> MessageTotal:
+def plus(total: records.MessageTotal, message: records.KeptMessage) -> records.MessageTotal:
     """Return the total with a message."""
     if not message.held:
         return replace(total, remembered=total.remembered + 1)
@@ -361,7 +359,7 @@ def plus(total: MessageTotal, message: KeptMessage) -> MessageTotal:
     )
 
 
-def without(total: MessageTotal, message: KeptMessage) -> MessageTotal:
+def without(total: records.MessageTotal, message: records.KeptMessage) -> records.MessageTotal:
     """Return the total without a message."""
     if not message.held:
         return replace(total, remembered=total.remembered - 1)
@@ -383,7 +381,7 @@ class ReadMessageFacts(Struct, frozen=True, gc=False):
     """The message, if there is one, and its bytes, if it is held."""
 
     now: Millis
-    found: KeptMessage | None
+    found: records.KeptMessage | None
     message: bytes = b""
 
 
@@ -397,16 +395,16 @@ class ListMessages(Read, frozen=True, gc=False):
 class ListMessagesFacts(Struct, frozen=True, gc=False):
     """A page of accounts, and the totals of all."""
 
-    accounts: tuple[AccountMessages, ...]
-    all: MessageTotal
+    accounts: tuple[records.AccountMessages, ...]
+    all: records.MessageTotal
 
 
 def read_message(_request: ReadMessage, facts: ReadMessageFacts) -> Decision:
     """Return the bytes; no bytes if nothing is held."""
     found = known(facts.found, facts.now)
     if found is None or not found.held:
-        return Decision(MessageRead(b"", b""))
-    return Decision(MessageRead(facts.message, found.digest))
+        return Decision(records.MessageRead(b"", b""))
+    return Decision(records.MessageRead(facts.message, found.digest))
 
 
 def list_messages(request: ListMessages, facts: ListMessagesFacts) -> Decision:
@@ -415,7 +413,7 @@ def list_messages(request: ListMessages, facts: ListMessagesFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN)
     total = facts.all
     return Decision(
-        KeptMessages(facts.accounts, total.messages, total.byte_count, total.remembered)
+        records.KeptMessages(facts.accounts, total.messages, total.byte_count, total.remembered)
     )
 
 
@@ -432,13 +430,13 @@ _WIDTH: Final = 12
 class Forward(Request, frozen=True, gc=False):
     """Store these bundles for other instances."""
 
-    bundles: tuple[Forwarded, ...]
+    bundles: tuple[records.Forwarded, ...]
 
 
 class ForwardFacts(Struct, frozen=True, gc=False):
     """The bundles that are stored already: an answer was lost, and the request was repeated."""
 
-    kept: tuple[Forwarded, ...]
+    kept: tuple[records.Forwarded, ...]
 
 
 class EndForward(Request, frozen=True, gc=False):
@@ -450,7 +448,7 @@ class EndForward(Request, frozen=True, gc=False):
 class EndForwardFacts(Struct, frozen=True, gc=False):
     """Those of the bundles that still exist."""
 
-    kept: tuple[Forwarded, ...]
+    kept: tuple[records.Forwarded, ...]
 
 
 def marks_for(instance: int) -> str:
@@ -472,8 +470,8 @@ def forward(request: Forward, facts: ForwardFacts) -> Decision:
 
 def end_forward(_request: EndForward, facts: EndForwardFacts) -> Decision:
     """Drop the bundles that still exist."""
-    return Decision(Done(), tuple(DropRow(Forwarded, one.mark) for one in facts.kept))
+    return Decision(Done(), tuple(DropRow(records.Forwarded, one.mark) for one in facts.kept))
 
 
-def _marks(bundles: Iterable[Forwarded]) -> set[str]:
+def _marks(bundles: Iterable[records.Forwarded]) -> set[str]:
     return {one.mark for one in bundles}

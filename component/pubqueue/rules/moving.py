@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import transactions as t
 from pubqueue.model.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.model.decision import Decision, Done, Refusal, Refused, Request, refuse
 from pubqueue.model.entities import MAX_ID_LENGTH, NO_TIME, ItemId, NodeName, later
 from pubqueue.model.notices import Notice, Retracted, announce
 from pubqueue.model.records import weight
-from pubqueue.model.transactions import (
-    Commit,
-    Committed,
-    CommittedNode,
-    Moved,
-    OnTaken,
-    TakenId,
-    WinnerRow,
-    name_of_transaction,
-)
 from pubqueue.rules.commit import (
     NAMED,
     TAKEN,
@@ -32,11 +23,12 @@ from pubqueue.rules.commit import (
     objection,
     refused,
 )
-from pubqueue.rules.feed import come, named
+from pubqueue.rules.feed import Guests, come, named
 from pubqueue.rules.feed import refusal as refuses
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts, new_item
 from pubqueue.rules.publish import inadmissible
 from pubqueue.rules.room import Growth, full, growth, overdrawn_together
+from pubqueue_xeps.wire.names import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,7 +58,7 @@ class MetWinner(Struct, frozen=True, gc=False):
     node. `fed` are the queues that its node feeds, and `space` is the namespace of its payload, if they ask for one.
     """
 
-    row: WinnerRow
+    row: t.WinnerRow
     node: Node | None
     known: Known
     there: Item | None
@@ -94,20 +86,21 @@ class MoveWinners(Request, frozen=True, gc=False):
 
     app: str
     version: int
-    reply: Committed | None = None
+    reply: t.Committed | None = None
 
 
 class MoveFacts(Struct, frozen=True, gc=False):
-    """The owner and time of the committed version, the next winners, and the audience of each plain node.
+    """Now, the owner and time of the committed version, the next winners, and the audience of each plain node.
 
     `on_taken` is what the principal has chosen, `dead_letters` the queue for it, if it exists.
     """
 
+    now: Millis
     owner: Jid
     at: Millis
     winners: tuple[MetWinner, ...]
     audiences: Mapping[NodeName, Audience]
-    on_taken: OnTaken = OnTaken.FAIL
+    on_taken: t.OnTaken = t.OnTaken.FAIL
     dead_letters: Node | None = None
 
 
@@ -173,17 +166,17 @@ def _refused_by_fed(winner: MetWinner) -> Refused | None:
     """Refuse a winner for one of the queues that its node feeds."""
     draft = replace(winner.row.item.draft, type=winner.space)
     for fed in winner.fed:
-        no = None if fed.met == (None,) else refuses(fed.queue, draft)
+        no = None if fed.is_guest or fed.met == (None,) else refuses(fed.queue, draft)
         if no is not None and winner.node is not None:
             return named(no, fed.queue, winner.node)
     return None
 
 
 def _fed_by(winner: MetWinner) -> Iterator[tuple[NodeName, Growth]]:
-    """Return what a winner adds to each of the queues that its node feeds."""
+    """Return what a winner adds to each of the queues that its node feeds and that may refuse it."""
     for fed in winner.fed:
         (met,) = fed.met
-        if met is not None:
+        if met is not None and not fed.is_guest:
             add = new_item(winner.row.item.draft, fed.queue, fed.queue.creator, NO_TIME)
             yield fed.queue.name, growth(come(met, add))
 
@@ -209,10 +202,10 @@ def _place(winner: MetWinner) -> Place:
     return PLACES[winner.known, None if winner.there is None else winner.there.state]
 
 
-def _taken(winners: Iterable[MetWinner]) -> list[TakenId]:
+def _taken(winners: Iterable[MetWinner]) -> list[t.TakenId]:
     """Return the ids that winners cannot have."""
     return [
-        TakenId(winner.row.node, winner.row.item.draft.id, winner.there.state)
+        t.TakenId(winner.row.node, winner.row.item.draft.id, winner.there.state)
         for winner in winners
         if winner.there is not None and _place(winner) in TAKEN
     ]
@@ -229,7 +222,7 @@ def _refused(request: LookAtWinners) -> Decision:
 
 def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     commit = request.commit
-    if request.taken and commit.on_taken is OnTaken.FAIL:
+    if request.taken and commit.on_taken is t.OnTaken.FAIL:
         return _refused(request)
     grown = dict(request.grown)
     for name, added in request.added:
@@ -238,8 +231,8 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
         if node is not None and (no_room := full(node, more)) is not None:
             source = facts.nodes.get(NodeName(node.config.source))
             return Decision(no_room if source is None else named(no_room, node, source))
-    if request.taken and commit.on_taken is OnTaken.DEAD_LETTER:
-        coming = [CommittedNode(name, True, added, 0, 0) for name, added in request.added]  # noqa: FBT003  # a queue
+    if request.taken and commit.on_taken is t.OnTaken.DEAD_LETTER:
+        coming = [t.CommittedNode(name, True, added, 0, 0) for name, added in request.added]  # noqa: FBT003  # a queue
         place = dead_letters(
             *(commit, facts.commit, coming), Growth(request.taken, request.aside), grown
         )
@@ -252,15 +245,18 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     moving = tuple((part.number, part.attempt) for part in commit.parts)
     size, totals = facts.commit.bytes, commit.totals
     choice = commit.on_taken, commit.dead_letter_node
-    change = Commit(commit.app, who, commit.version, now, (), items, size, totals, moving, *choice)
-    reply = Committed(commit.version, items - request.known, request.known, already=False)
+    change = t.Commit(
+        commit.app, who, commit.version, now, (), items, size, totals, moving, *choice
+    )
+    reply = t.Committed(commit.version, items - request.known, request.known, already=False)
     return Decision(reply, (change,), then=MoveWinners(commit.app, commit.version, reply))
 
 
 def _overdrawn(request: LookAtWinners, facts: LookFacts) -> Refused | None:
     """Refuse more than the accounts that created the nodes may have."""
     comes = [(facts.allowances.get(name), more) for name, more in request.added]
-    fed = max((len(node.config.feeds) for node in facts.nodes.values() if node), default=0)
+    added = [facts.nodes[name] for name, _ in request.added]
+    fed = sum(node is not None and node.config.source in facts.nodes for node in added)
     if request.taken and (place := facts.commit.dead_letters) is not None:
         comes.append((place.allowance, request.taken))
     return overdrawn_together(comes, facts.commit.bytes * (1 + fed))
@@ -273,6 +269,7 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     aside: list[MetWinner] = []
     changes: list[Change] = []
     notices: list[Notice | News] = []
+    guests = Guests(facts.now)
     ends: dict[tuple[int, int], int] = {}
     for winner in facts.winners:
         row = winner.row
@@ -283,35 +280,44 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
             aside.append(winner)
             changes += _dead_letter(request, facts, winner)
             continue
-        changes += _feeding(request, facts, winner)
+        changes += _feeding(request, facts, winner, guests)
         changes += _taking_its_place(request, facts, winner)
         if winner.there is not None and winner.there.holder is not None and _place(winner) in TAKEN:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
         audience = facts.audiences.get(row.node, ())
         notices += announce(winner.node, audience, row.item.draft, facts.owner)
     ended = tuple((*key, row) for key, row in ends.items())
+    changes += guests.ends()
     changes.append(_moved(request, facts, ended, len(aside)))
     then = replace(request, reply=_with(request.reply, aside))
-    return Decision(then.reply or Done(), tuple(changes), tuple(notices), then=then)
+    reply = then.reply or Done()
+    return Decision(reply, tuple(changes), tuple(notices), then=then, beside=guests.beside)
 
 
-def _feeding(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> Iterator[Change]:
-    """Return what a winner adds to the queues that its node feeds; they were judged before the commit."""
+def _feeding(
+    request: MoveWinners, facts: MoveFacts, winner: MetWinner, guests: Guests
+) -> Iterator[Change]:
+    """Return what a winner adds to the queues that its node feeds; those of guests are judged now, the others were before the commit."""
     mark = request.app, request.version
+    draft = replace(winner.row.item.draft, type=winner.space)
     for fed in winner.fed:
         (met,) = fed.met
-        if met is not None:
-            add = new_item(winner.row.item.draft, fed.queue, facts.owner, facts.at)
-            yield from come(met, replace(add, transaction=mark))
+        if met is None:
+            continue
+        add = replace(new_item(draft, fed.queue, facts.owner, facts.at), transaction=mark)
+        if fed.is_guest:
+            yield from guests.offer(fed.queue, met, add, fed.allowance)
+        else:
+            yield from come(met, add)
 
 
 def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
     """Return whether a winner is left out or dead-lettered; without a place for dead letters it is not."""
     if winner.there is None or _place(winner) not in TAKEN:
         return False
-    if facts.on_taken is OnTaken.DEAD_LETTER:
+    if facts.on_taken is t.OnTaken.DEAD_LETTER:
         return facts.dead_letters is not None and facts.dead_letters.config.queueing
-    return facts.on_taken is OnTaken.SKIP
+    return facts.on_taken is t.OnTaken.SKIP
 
 
 def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> tuple[Change, ...]:
@@ -323,22 +329,22 @@ def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> t
 
 
 def dead_letter_id(
-    request: MoveWinners, row: WinnerRow, at: Millis, *, twice: bool = False
+    request: MoveWinners, row: t.WinnerRow, at: Millis, *, twice: bool = False
 ) -> ItemId:
     """Return the id of a dead letter; `twice` if there is one of another commit in the same moment."""
-    winner = f"{name_of_transaction(request.app)}.{request.version}.{row.part}.{row.row}"
+    winner = f"{t.name_of_transaction(request.app)}.{request.version}.{row.part}.{row.row}"
     return id_elsewhere(row.node, row.item.draft.id, at, winner, twice=twice)
 
 
 def _moved(
     request: MoveWinners, facts: MoveFacts, ends: tuple[tuple[int, int, int], ...], aside: int
-) -> Moved:
-    if facts.on_taken is OnTaken.SKIP:
-        return Moved(request.app, request.version, ends, skipped=aside)
-    return Moved(request.app, request.version, ends, dead_lettered=aside)
+) -> t.Moved:
+    if facts.on_taken is t.OnTaken.SKIP:
+        return t.Moved(request.app, request.version, ends, skipped=aside)
+    return t.Moved(request.app, request.version, ends, dead_lettered=aside)
 
 
-def _with(reply: Committed | None, aside: Sequence[MetWinner]) -> Committed | None:
+def _with(reply: t.Committed | None, aside: Sequence[MetWinner]) -> t.Committed | None:
     """Report winners that were set aside to the requester."""
     if reply is None or not aside:
         return reply
@@ -364,7 +370,7 @@ def _taking_its_place(
 
 
 def _added(
-    request: MoveWinners, facts: MoveFacts, row: WinnerRow, node: NodeName, name: ItemId
+    request: MoveWinners, facts: MoveFacts, row: t.WinnerRow, node: NodeName, name: ItemId
 ) -> AddItem:
     item = row.item
     due = None if item.pause is None else later(facts.at, item.pause)
@@ -396,7 +402,7 @@ def id_elsewhere(
     `winner` distinguishes winners; it is appended if that id exists already (`twice`), and if the
     whole would be longer than an ItemID can be: then only the beginning is kept.
     """
-    whole = f"{node}/{name}"
+    whole = joined(node, name)
     found = f"{whole}.{at}.{winner}" if twice else f"{whole}.{at}"
     if len(found.encode()) > MAX_ID_LENGTH:
         found = f"{whole[:HEAD]}.{at}.{winner}"

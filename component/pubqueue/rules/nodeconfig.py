@@ -53,6 +53,13 @@ MAX_RATE_LENGTH: Final = 13
 """Characters: six decimal places, as it is displayed."""
 
 
+class Labels(Struct, frozen=True, gc=False):
+    """Labels to set, or to remove (None); all others stay. With `instead` no labels of users stay, except for these."""
+
+    values: Mapping[str, str | None]
+    instead: bool = False
+
+
 class Settings(Struct, frozen=True, gc=False):
     """Requested settings of a node, by their names; those that are not named stay as they are.
 
@@ -62,6 +69,7 @@ class Settings(Struct, frozen=True, gc=False):
 
     values: Mapping[str, Value] = {}
     objection: Refused | None = None
+    labels: Labels | None = None
 
 
 class BadValueError(ValueError):
@@ -267,7 +275,7 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
     strangers.
     """
     changed: dict[str, object] = {}
-    for name, value in wanted.values.items():
+    for name, value in ({**wanted.values} | _relabelled(config, wanted.labels)).items():
         setting = SETTINGS.get(name)
         if setting is None:
             words = f"{name} is not a setting of this service{suggestion(name, SETTINGS)}"
@@ -280,9 +288,7 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
         return wanted.objection
     if changed.get("queueing") and not config.queueing:
         changed.setdefault("access_model", AccessModel.WHITELIST)
-    after = replace(config, **changed)
-    if after.unused_expire != config.unused_expire:
-        after = replace(after, used=Millis(0))
+    after = _counted_anew(config, replace(config, **changed))
     if after.backoff_min > after.backoff_max:
         return _refuse("backoff_min", " is above backoff_max")
     for name, only in (OF_QUEUES if after.queueing else OF_PLAIN_NODES).items():
@@ -290,6 +296,13 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
             where = "in a queue" if after.queueing else "in a plain node"
             return _refuse(name, f" is always {SETTINGS[name].write(only)} {where}")
     return after if after.queueing else replace(after, **OF_PLAIN_NODES)
+
+
+def _counted_anew(before: NodeConfig, after: NodeConfig) -> NodeConfig:
+    """Return the settings without what was noted under settings that have changed."""
+    if after.unused_expire != before.unused_expire:
+        after = replace(after, used=Millis(0))
+    return after if after.source == before.source else replace(after, left_out=None)
 
 
 def agrees(config: NodeConfig, wanted: Settings) -> Refused | None:
@@ -354,7 +367,10 @@ def _refuse(name: str, rest: str) -> Refused:
 
 # Labels of a node: a setting that is text, `name=value` on each line, in the order of the names.
 
-PUSHED: Final = "x-pubqueue-push"
+OWN: Final = "x-pubqueue-"
+"""The prefix of labels of the service's own. Users cannot have such labels."""
+
+PUSHED: Final = f"{OWN}push"
 """The label of nodes whose items are pushed by the service; only the service itself writes it."""
 
 MAX_LENGTH: Final = 32_768
@@ -391,3 +407,25 @@ def read(text: str) -> dict[str, str]:
 def written_labels(labels: Mapping[str, str]) -> str:
     """Return labels as the text of the setting."""
     return "\n".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+def all_of(text: str) -> dict[str, str]:
+    """Return labels by their names; none if another program has written other text there."""
+    try:
+        return read(text)
+    except LabelError:
+        return {}
+
+
+def _relabelled(config: NodeConfig, wanted: Labels | None) -> dict[str, Value]:
+    if wanted is None:
+        return {}
+    stays = all_of(config.labels)
+    if wanted.instead:
+        stays = {name: value for name, value in stays.items() if name.startswith(OWN)}
+    given = {**stays, **wanted.values}
+    return {
+        "labels": written_labels(
+            {name: value for name, value in given.items() if value is not None}
+        )
+    }

@@ -26,6 +26,7 @@ from pubqueue.model.entities import (
     Node,
     NodeConfig,
     NodeName,
+    Policy,
     Principal,
     account_of,
 )
@@ -43,7 +44,7 @@ from pubqueue.model.replies import WHOLE, Affiliations, Created, Emptied, Page, 
 from pubqueue.rules import access, feed
 from pubqueue.rules.access import NOTHING_NAMED, Action, CreationPolicy, Others, bind
 from pubqueue.rules.audience import ReviewSubscribers
-from pubqueue.rules.nodeconfig import Settings, configure, refit
+from pubqueue.rules.nodeconfig import MAX_LENGTH, Settings, configure, refit
 from pubqueue.rules.room import status_item
 from pubqueue.rules.subscribe import wanted as approvals
 from pubqueue.rules.subscribers import reconsidered
@@ -68,11 +69,16 @@ class Create(Request, frozen=True, gc=False):
 
 
 class Configure(Request, frozen=True, gc=False):
-    """Change the settings of a node (XEP-0060 8.2)."""
+    """Change the settings of a node (XEP-0060 8.2). With `purges` all its items are deleted.
+
+    With `queueing`, here and in the requests below, only a node of that kind is meant.
+    """
 
     by: Principal
     node: NodeName
     settings: Settings
+    purges: bool = False
+    queueing: bool | None = None
 
 
 class Delete(Request, frozen=True, gc=False):
@@ -85,6 +91,7 @@ class Delete(Request, frozen=True, gc=False):
     node: NodeName
     uri: str = ""
     with_fed: bool = False
+    queueing: bool | None = None
 
 
 class Purge(Request, frozen=True, gc=False):
@@ -93,6 +100,7 @@ class Purge(Request, frozen=True, gc=False):
     by: Principal
     node: NodeName
     says_so: bool = False
+    queueing: bool | None = None
 
 
 class GetAffiliations(Read, frozen=True, gc=False):
@@ -108,6 +116,19 @@ class SetAffiliations(Request, frozen=True, gc=False):
     by: Principal
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
+
+
+class SetPolicy(Request, frozen=True, gc=False):
+    """Replace the policy of the node, with the affiliations that it gives, if the former one has this etag (None: any).
+
+    An account that only the former policy has named loses what that gave it. The creator of the node stays its owner.
+    """
+
+    by: Principal
+    node: NodeName
+    policy: Policy
+    etag: str | None = None
+    queueing: bool | None = None
 
 
 class NodeFacts(Struct, frozen=True, gc=False):
@@ -196,7 +217,7 @@ def unheld(by: Principal, config: NodeConfig) -> Refused | None:
 
 def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     """Decide about new settings; only named ones change."""
-    node = managed(request.by, facts)
+    node = managed(request.by, facts, request.queueing)
     if isinstance(node, Decision):
         return node
     config = configure(node.config, request.settings)
@@ -220,8 +241,12 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     )
     subscriptions = facts.subscriptions if newly else ()
     done = reviewed(after, Done(), changes, subscriptions, dict(facts.affiliations))
-    announced = _configured(node, after, facts.audience)
-    return replace(done, notices=(*done.notices, *announced))
+    notices = (*done.notices, *_configured(node, after, facts.audience))
+    if not request.purges:
+        return replace(done, notices=notices)
+    gone = PurgeNode(node.name, node.items)
+    purged = notify(after, facts.audience, Purged(NOBODY, node.name))
+    return replace(done, changes=(*done.changes, gone), notices=(*notices, *purged))
 
 
 def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ...]:
@@ -239,7 +264,7 @@ def trimmed(node: Node, config: NodeConfig) -> tuple[Change, ...]:
 
 def delete(request: Delete, facts: NodeFacts) -> Decision:
     """Decide a deletion; locks do not prevent it, later settles find no node (row 16)."""
-    node = managed(request.by, facts)
+    node = managed(request.by, facts, request.queueing)
     if isinstance(node, Decision):
         return node
     announced = facts.audience if node.config.notify_delete and notifies(node) else ()
@@ -270,7 +295,7 @@ def _fed_queues(by: Principal, node: Node, others: Others) -> list[Node] | Refus
 
 def purge(request: Purge, facts: NodeFacts) -> Decision:
     """Decide a purge: one event for each subscriber, no retracts."""
-    node = managed(request.by, facts)
+    node = managed(request.by, facts, request.queueing)
     if isinstance(node, Decision):
         return node
     if not node.config.persists:  # XEP-0060 8.5.3.3
@@ -294,11 +319,16 @@ def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
 def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
     """Decide about affiliations: a node always keeps an owner, and the other requested changes are made (XEP-0060 8.9.2.4)."""
     decision = _set_affiliations(request, facts)
-    if facts.node is None or not facts.node.config.source:
+    return decision if facts.node is None else _inherited(request.by, facts.node, facts, decision)
+
+
+def _inherited(by: Principal, node: Node, facts: NodeFacts, decision: Decision) -> Decision:
+    """Add what becomes of the source of a queue whose owners change."""
+    if not node.config.source:
         return decision
     joined = [one for one in decision.changes if isinstance(one, SetAffiliation)]
     becomes = {one.jid: one.affiliation for one in joined}
-    more = feed.inherited(request.by, facts.node, facts.others, becomes)
+    more = feed.inherited(by, node, facts.others, becomes)
     return replace(decision, changes=(*decision.changes, *more))
 
 
@@ -317,6 +347,34 @@ def _set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
     no = Refused(Refusal.LAST_OWNER, "a node must have an owner", unchanged=tuple(owners))
     others = [entry for entry in wanted if before.get(entry[0]) is not Affiliation.OWNER]
     return _affiliated(node, facts, before, others, no)
+
+
+def set_policy(request: SetPolicy, facts: NodeFacts) -> Decision:
+    """Decide about a policy: it and the affiliations that it gives are changed together, or nothing is."""
+    node = managed(request.by, facts, request.queueing)
+    if isinstance(node, Decision):
+        return node
+    former = node.config.policy
+    if request.etag not in {None, former.etag}:
+        return refuse(Refusal.PRECONDITION_NOT_MET, "the policy is another one now")
+    if len(request.policy.text) > MAX_LENGTH:
+        return refuse(Refusal.INVALID_CONFIG, f"a policy has at most {MAX_LENGTH} characters")
+    before = dict(facts.affiliations)
+    gives = dict(request.policy.gives)
+    gives.pop(node.creator, None)
+    loses = {
+        account: Affiliation.NONE
+        for account, given in former.gives
+        if account not in gives and before.get(account) is given
+    }
+    becomes = {one: is_a for one, is_a in gives.items() if before.get(one) is not is_a} | loses
+    if Affiliation.OWNER not in (before | becomes).values():
+        return refuse(Refusal.LAST_OWNER, "a node must have an owner")
+    policy = replace(request.policy, gives=tuple(gives.items()))
+    after = replace(node, config=replace(node.config, policy=policy))
+    done = _affiliated(after, facts, before, tuple(becomes.items()), Done())
+    done = replace(done, changes=(ConfigureNode(node.name, after.config), *done.changes))
+    return _inherited(request.by, after, facts, done)
 
 
 def _affiliated(
@@ -373,9 +431,9 @@ def manages(by: Principal, node: Node, affiliation: Affiliation) -> bool:
     return access.may(access.standing_of(by, affiliation), Action.MANAGE, node)
 
 
-def managed(by: Principal, facts: NodeFacts) -> Node | Decision:
-    """Return the node if the principal may manage it (XEP-0060 14.2)."""
-    if facts.node is None:
+def managed(by: Principal, facts: NodeFacts, queueing: bool | None = None) -> Node | Decision:  # noqa: FBT001  # as the request has it
+    """Return the node if the principal may manage it (XEP-0060 14.2), and it is of this kind."""
+    if facts.node is None or queueing is (not facts.node.config.queueing):
         return refuse(Refusal.NODE_NOT_FOUND)
     if not manages(by, facts.node, facts.affiliation):
         return refuse(Refusal.FORBIDDEN)

@@ -41,7 +41,8 @@ class Publish(Request, frozen=True, gc=False):
 
     `options` are settings that the node must have, or is created with if it does not exist (XEP-0060 7.1.5). Under a `key` it is
     done once. With `queueing` only a node of that kind is meant, and none is created. With `only_new` an item is not replaced by
-    one with its id.
+    one with its id. With `guests_follow` the queues of guests get the items after the commit (`rules.feed`): it is one of many
+    publishes in a commit.
     """
 
     by: Principal
@@ -51,6 +52,7 @@ class Publish(Request, frozen=True, gc=False):
     key: PublishKey | None = None
     queueing: bool | None = None
     only_new: bool = False
+    guests_follow: bool = False
 
 
 @unique
@@ -83,12 +85,16 @@ class Met(Struct, frozen=True, gc=False):
 
 
 class Fed(Struct, frozen=True, gc=False):
-    """A queue that the node feeds, and what it knows of each draft's id: None for drafts that its filter leaves out."""
+    """A queue that the node feeds, and what it knows of each draft's id: None for drafts that its filter leaves out.
+
+    That of a guest refuses nothing (`rules.feed`).
+    """
 
     queue: Node
     met: tuple[Met | None, ...]
     allowance: Allowance | None = None
     """Of the account that created the queue; None if it has no limits."""
+    is_guest: bool = False
 
 
 class PublishFacts(Struct, frozen=True, gc=False):
@@ -110,7 +116,12 @@ class PublishFacts(Struct, frozen=True, gc=False):
     creation: AutoCreation = AutoCreation.NEVER
     others: Others = NOTHING_NAMED
     fed: tuple[Fed, ...] = ()
-    """The queues that a plain node feeds."""
+    """The queues that a plain node feeds, except for those that get the items after the commit."""
+    hosts: int = 0
+    """How many of all the queues that it feeds may refuse the publish."""
+    followers: tuple[NodeName, ...] = ()
+    mark: str = ""
+    """The queues that get the items after the commit, and a mark for that, which no other publish has."""
     allowance: Allowance | None = None
     """Of the account that created the node, or is to create it; None if it has no limits."""
     key: KeyFacts | None = None

@@ -21,7 +21,7 @@ from pubqueue.model.records import (
 )
 from pubqueue.rules import access, filters, trimming
 from pubqueue.rules.access import Action, AutoCreation
-from pubqueue.rules.feed import come, fed_on, named, refusal, too_much
+from pubqueue.rules.feed import Guests, fed_on, named, refusal, too_much
 from pubqueue.rules.nodeconfig import Settings, agrees
 from pubqueue.rules.nodes import make_node
 from pubqueue.rules.once import once
@@ -44,15 +44,23 @@ from pubqueue.rules.room import (
     is_bounded,
     never_fits,
     overdrawn_of_each,
-    truncates,
 )
 from pubqueue.rules.trimming import TrimItems, exceeds, truncated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import Draft, Item, ItemId, Node, NodeConfig, NodeName, Principal
+    from pubqueue.model.entities import (
+        Draft,
+        Item,
+        ItemId,
+        Millis,
+        Node,
+        NodeConfig,
+        NodeName,
+        Principal,
+    )
     from pubqueue.rules.publication import Met
     from pubqueue.rules.room import Allowance
 
@@ -73,7 +81,7 @@ def publish_at_once(request: Publish, facts: PublishFacts) -> Decision:
     if facts.node is None:
         return decision
     if facts.node.config.feeds:
-        return fed_on(request, facts, facts.node, decision)
+        return _followed(request, facts, fed_on(request, facts, facts.node, decision))
     if facts.allowance is None:
         return decision
     more = growth(decision.changes)
@@ -267,9 +275,11 @@ def _closed(
 
 # A publish that feeds more copies than one commit may add, in slices (decision 114).
 #
-# First its queues are judged, some at a time, as any publish to them is; a refusal of one refuses the whole publish, and nothing was
-# changed. Then one small write decides the publish: it is marked with the queues that it is for, and its messages are kept once. From
-# then on it is done whatever happens, and the copies are made in slices. The publisher is answered after the last one.
+# First the queues that may refuse it are judged, some at a time, as any publish to them is; a refusal of one refuses the whole publish,
+# and nothing was changed. Then one small write decides the publish: it is marked with the queues that it is for, and its messages are
+# kept once. From then on it is done whatever happens, and the copies are made in slices. The publisher is answered after the last one.
+#
+# The queues of guests have a mark of their own. Nobody waits for their copies, and each is judged when it is made.
 
 SLICE: Final = 500
 ROOM: Final = 1 << 20
@@ -288,7 +298,7 @@ class LookAtFed(Request, frozen=True, gc=False):
 
 
 class LookFacts(Struct, frozen=True, gc=False):
-    """The node, and the next queues that it feeds; `ends` if there are no more after these."""
+    """The node, and the next queues that it feeds and that may refuse it; `ends` if there are no more after these."""
 
     node: Node | None
     queues: tuple[Node, ...]
@@ -304,7 +314,7 @@ class MarkPublish(Request, frozen=True, gc=False):
 
 
 class MarkFacts(Struct, frozen=True, gc=False):
-    """What a publish has to know, a mark that no other publish has, and the allowances of the accounts that have made the queues."""
+    """What a publish has to know, a mark that no other publish has, and the queues that may refuse it, with the allowances of their creators."""
 
     publish: PublishFacts
     mark: str
@@ -324,11 +334,13 @@ class Copy(Struct, frozen=True, gc=False):
     draft: Draft
     queue: Node
     met: Met
+    allowance: Allowance | None = None
 
 
 class SliceFacts(Struct, frozen=True, gc=False):
     """The row of the mark, None if all copies are made; the next copies, and the number of the one after them."""
 
+    now: Millis
     row: Feeding | None
     copies: tuple[Copy, ...] = ()
     place: int = 0
@@ -350,7 +362,7 @@ def publish(request: Publish, facts: PublishFacts) -> Decision:
     node = facts.node
     if node is None or not node.config.feeds or not isinstance(done.reply, Refused):
         return done
-    if done.reply != too_much(node, request.drafts):
+    if done.reply != too_much(facts.hosts, request.drafts):
         return done
     return replace(done, then=LookAtFed(request))
 
@@ -398,17 +410,30 @@ def _marked(
     grown += [(name, facts.allowances.get(name), more) for name, more in request.grown]
     if (over := overdrawn_of_each(grown)) is not None:
         return Decision(over[1])
-    queues = tuple([feed.queue for feed in node.config.feeds])
-    if not queues:
+    done = _followed(wanted, known, done)
+    if not facts.allowances:
         return done
+    queues = tuple(facts.allowances)
     what = MarkedPublish(wanted.by.account, known.now, len(wanted.drafts), queues)
-    row = Feeding(facts.mark, 0, written(what))
-    messages = [
-        PutRow(FedMessage(name_of_message(facts.mark, number), written(draft)))
-        for number, draft in enumerate(wanted.drafts)
-    ]
-    changes = (*done.changes, PutRow(row), *messages)
-    return replace(done, changes=changes, then=FeedSlice(row.mark, done.reply))
+    changes = (*done.changes, *_rows_of(facts.mark, what, wanted.drafts))
+    return replace(done, changes=changes, then=FeedSlice(facts.mark, done.reply))
+
+
+def _followed(request: Publish, facts: PublishFacts, done: Decision) -> Decision:
+    """Have the items enter the queues of guests after the commit, if they are too many for it."""
+    if not facts.followers or isinstance(done.reply, Refused):
+        return done
+    account, many = request.by.account, len(request.drafts)
+    what = MarkedPublish(account, facts.now, many, facts.followers, guests=True)
+    changes = (*done.changes, *_rows_of(facts.mark, what, request.drafts))
+    return replace(done, changes=changes, beside=(*done.beside, ResumeFeeding()))
+
+
+def _rows_of(mark: str, what: MarkedPublish, drafts: Iterable[Draft]) -> Iterator[PutRow]:
+    """Return the row of a mark, and those of its messages."""
+    yield PutRow(Feeding(mark, 0, written(what)))
+    for number, draft in enumerate(drafts):
+        yield PutRow(FedMessage(name_of_message(mark, number), written(draft)))
 
 
 def feed(request: FeedSlice, facts: SliceFacts) -> Decision:
@@ -417,28 +442,16 @@ def feed(request: FeedSlice, facts: SliceFacts) -> Decision:
     if row is None:  # another process has made the last ones
         return Decision(request.reply or Done(), then=None if request.reply else ResumeFeeding())
     what = marked(row)
-    changes: list[Change] = []
-    grown: dict[NodeName, tuple[Node, Growth]] = {}
+    guests, changes = Guests(facts.now), list[Change]()
     for copy in facts.copies:
-        comes = come(copy.met, new_item(copy.draft, copy.queue, what.account, what.at))
-        _, before = grown.get(copy.queue.name, (copy.queue, Growth()))
-        grown[copy.queue.name] = copy.queue, before + growth(comes)
-        changes += comes
-    changes += _too_large(grown.values())
-    changes += _moved(row, what, facts.place)
+        add = new_item(copy.draft, copy.queue, what.account, what.at)
+        changes += guests.offer(copy.queue, copy.met, add, copy.allowance, judged=not what.guests)
+    changes += [*guests.ends(), *_moved(row, what, facts.place)]
+    then: Request | None = request
     if facts.place >= what.copies:
         then = None if request.reply else ResumeFeeding()
-        return Decision(request.reply or Done(), tuple(changes), then=then)
-    return Decision(request.reply or Done(), tuple(changes), then=request)
-
-
-def _too_large(grown: Iterable[tuple[Node, Growth]]) -> list[Change]:
-    """Have the queues trimmed that become too large by it and drop their oldest items; the reaper does it."""
-    return [
-        BeginTrim(queue.name)
-        for queue, more in grown
-        if truncates(queue.config) and exceeds(queue, more)
-    ]
+    reply = request.reply or Done()
+    return Decision(reply, tuple(changes), then=then, beside=guests.beside)
 
 
 def _moved(row: Feeding, what: MarkedPublish, place: int) -> list[Change]:

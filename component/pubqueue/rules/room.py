@@ -123,6 +123,14 @@ def first_to_go(oldest: Sequence[Item], over: Growth) -> Sequence[Item]:
     return oldest[:count]
 
 
+def beyond_share(mine: int, used: int, more: int, most: int) -> bool:
+    """Return whether an account that has `mine` of the `used` part may not have more of what all share.
+
+    Beside others it has at most as much as is left for the rest, so that no few accounts have all of it.
+    """
+    return more > 0 and (mine if used > mine else 0) + more > most - used
+
+
 # The rule of quotas: the storage of an account compared with its limits (`model.records`).
 
 

@@ -407,7 +407,7 @@ def fire(request: FireSchedule, facts: FireFacts) -> Decision:
     after = replace(settled, last=moment, error="")
     draft = draft_of(schedule.definition, moment)
     fired = Fired(schedule.name, draft.id, skipped=_leaves_out(schedule, times))
-    return Decision(fired, (*done.changes, PutRow(after)), done.notices, done.then)
+    return replace(done, reply=fired, changes=(*done.changes, PutRow(after)))
 
 
 def _wanted(schedule: Schedule, now: Millis) -> TimesWanted:
@@ -458,4 +458,4 @@ def fire_now(request: FireNow, facts: FireFacts) -> Decision:
     if isinstance(done.reply, Refused):
         return done
     fired = Fired(schedule.name, draft_of(schedule.definition, facts.now).id)
-    return Decision(fired, done.changes, done.notices, done.then)
+    return replace(done, reply=fired)

@@ -159,7 +159,8 @@ class Settle(Request, frozen=True, gc=False):
     item is delayed, and why, which is kept as the item's last error. `token` names one lock: a
     later lock of the principal on the same item is another one. With `late` a retract counts after
     that lock has ended too, as long as no other subscriber has been given the item. With `remember`,
-    how long it is remembered that the lock was settled so, a repetition gets the same answer.
+    how long it is remembered that the lock was settled so, a repetition gets the same answer. With `seq` an item of a
+    plain node is meant that has this number, not another one under its id.
     """
 
     by: Principal
@@ -174,6 +175,7 @@ class Settle(Request, frozen=True, gc=False):
     token: int | None = None
     late: bool = False
     remember: Millis | None = None
+    seq: int | None = None
 
 
 class SettleFacts(Struct, frozen=True, gc=False):
@@ -379,6 +381,8 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
     items = [item for item in facts.items if item is not None]
     if len(items) < len(facts.items):
         return refuse(Refusal.ITEM_NOT_FOUND)
+    if request.seq is not None and any(item.seq != request.seq for item in items):
+        return refuse(Refusal.PRECONDITION_NOT_MET, "the message is another one")
     owner = access.may(affiliation, Action.DELETE_ANY_ITEM, node)
     if not owner and any(item.publisher != request.by.account for item in items):
         return refuse(Refusal.FORBIDDEN)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import transactions as t
 from pubqueue.model.after import waiting
 from pubqueue.model.changes import AddItem
 from pubqueue.model.decision import (
@@ -25,23 +26,14 @@ from pubqueue.model.decision import (
 )
 from pubqueue.model.entities import NO_TIME, later
 from pubqueue.model.records import weight
-from pubqueue.model.transactions import (
-    Abort,
-    LastVersion,
-    Skipped,
-    Stage,
-    StagedItem,
-    Transactions,
-    name_of_transaction,
-)
 from pubqueue.rules.publication import Known, life_of
 from pubqueue.rules.publish import inadmissible, publish_at_once
+from pubqueue.rules.room import beyond_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.model.entities import Draft, Jid, Millis, Node, Principal
-    from pubqueue.model.transactions import App, Limits, Mark, OpenVersion, Record, Usage
     from pubqueue.rules.publication import Publish, PublishFacts
 
 
@@ -49,7 +41,7 @@ class StagePublish(Request, frozen=True, gc=False):
     """Publish these items when the version of the mark is committed, or at once if the mark is immediate."""
 
     publish: Publish
-    mark: Mark
+    mark: t.Mark
 
 
 class StageFacts(Struct, frozen=True, gc=False):
@@ -60,10 +52,10 @@ class StageFacts(Struct, frozen=True, gc=False):
     """
 
     publish: PublishFacts
-    app: App | None
-    open: OpenVersion | None
-    usage: Usage
-    limits: Limits
+    app: t.App | None
+    open: t.OpenVersion | None
+    usage: t.Usage
+    limits: t.Limits
     sizes: tuple[int | None, ...]
     noted: tuple[tuple[bool, bool] | None, ...] = ()
 
@@ -91,8 +83,8 @@ class AskLastVersion(Request, frozen=True, gc=False):
 class AppFacts(Struct, frozen=True, gc=False):
     """The app, if it is known, and its version in question, if that is open."""
 
-    app: App | None
-    open: OpenVersion | None = None
+    app: t.App | None
+    open: t.OpenVersion | None = None
 
 
 class ListTransactions(Read, frozen=True, gc=False):
@@ -107,22 +99,22 @@ class ListTransactions(Read, frozen=True, gc=False):
 class RecordFacts(Struct, frozen=True, gc=False):
     """A page of records, only those that the principal may see."""
 
-    records: tuple[Record, ...]
+    records: tuple[t.Record, ...]
     now: Millis
     more: bool
 
 
-def foreign(by: Principal, app: App | None) -> Decision | None:
+def foreign(by: Principal, app: t.App | None) -> Decision | None:
     """Refuse any account but the first that used the app."""
     if app is None or app.owner == by.account:
         return None
     return refuse(
         Refusal.FORBIDDEN,
-        f"the transactions of {name_of_transaction(app.name)} are another account's",
+        f"the transactions of {t.name_of_transaction(app.name)} are another account's",
     )
 
 
-def done(app: App | None, version: int) -> bool:
+def done(app: t.App | None, version: int) -> bool:
     """Return whether the version counts as committed."""
     return app is not None and app.version is not None and version <= app.version
 
@@ -139,7 +131,7 @@ def stage(request: StagePublish, facts: StageFacts) -> Decision:
         return no
     if done(facts.app, mark.version):
         ids = tuple(draft.id for draft in wanted.drafts)
-        return Decision(Skipped(wanted.node, ids, mark.version))
+        return Decision(t.Skipped(wanted.node, ids, mark.version))
     node = facts.publish.node
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
@@ -171,13 +163,14 @@ def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
         size or 0 for size in facts.sizes
     )
     usage, limits = facts.usage, facts.limits
-    for what, used, more, limit in (
-        ("items of this account", usage.account_items, items, limits.items_per_account),
-        ("bytes of this account", usage.account_bytes, size, limits.bytes_per_account),
-        ("items of the service", usage.items, items, limits.items),
-        ("bytes of the service", usage.bytes, size, limits.bytes),
+    mine, mine_bytes = usage.account_items, usage.account_bytes
+    for what, has, used, more, limit in (
+        ("items of this account", 0, mine, items, limits.items_per_account),
+        ("bytes of this account", 0, mine_bytes, size, limits.bytes_per_account),
+        ("items of the service", mine, usage.items, items, limits.items),
+        ("bytes of the service", mine_bytes, usage.bytes, size, limits.bytes),
     ):
-        if more > 0 and used + more > limit:
+        if beyond_share(has, used, more, limit):
             reason = f"{used} {what} wait for a commit, and {limit} may: commit or abort some first"
             return refuse(Refusal.TOO_MUCH_STAGED, reason)
     return None
@@ -192,23 +185,23 @@ def _aside(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
     return Decision(Published(node.name, ids), (_stage(request, facts, rows),))
 
 
-def _row(draft: Draft, node: Node, over: int | None) -> StagedItem:
+def _row(draft: Draft, node: Node, over: int | None) -> t.StagedItem:
     state, _ = waiting(NO_TIME, draft.delay)
     pause = draft.delay if draft.delay > 0 else None
     size = weight(draft.payload, draft.headers)
-    return StagedItem(draft, state, pause, life_of(draft, node), size, over)
+    return t.StagedItem(draft, state, pause, life_of(draft, node), size, over)
 
 
-def _stage(request: StagePublish, facts: StageFacts, rows: tuple[StagedItem, ...]) -> Stage:
+def _stage(request: StagePublish, facts: StageFacts, rows: tuple[t.StagedItem, ...]) -> t.Stage:
     now = facts.publish.now
     until = later(now, facts.limits.staged_for)
-    return Stage(request.mark, request.publish.by.account, request.publish.node, rows, now, until)
+    return t.Stage(request.mark, request.publish.by.account, request.publish.node, rows, now, until)
 
 
 def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
     """Publish the items that the open version has not published yet, and record all of them for the commit."""
     fresh: list[tuple[Draft, int]] = []
-    rows: list[StagedItem] = []
+    rows: list[t.StagedItem] = []
     for at, (draft, noted) in enumerate(zip(request.publish.drafts, facts.noted, strict=True)):
         row = _row(draft, node, facts.sizes[at])
         if noted is None:
@@ -236,7 +229,8 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
         for one in decision.changes
     ]
     changes = (*marked, _stage(request, facts, tuple(rows)))
-    return Decision(Published(node.name, ids), changes, decision.notices, work=decision.work)
+    reply = Published(node.name, ids)
+    return replace(decision, reply=reply, changes=changes, then=None)
 
 
 def _only(facts: PublishFacts, places: Sequence[int]) -> PublishFacts:
@@ -257,7 +251,7 @@ def abort(request: AbortVersion, facts: AppFacts) -> Decision:
         return Decision(Done())
     if request.attempts is not None and facts.open is not None and facts.open.immediate:
         return Decision(Done())
-    return Decision(Done(), (Abort(request.app, request.version, request.attempts),))
+    return Decision(Done(), (t.Abort(request.app, request.version, request.attempts),))
 
 
 def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
@@ -266,8 +260,8 @@ def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
         return no
     app = facts.app
     return Decision(
-        LastVersion(
-            name_of_transaction(request.app),
+        t.LastVersion(
+            t.name_of_transaction(request.app),
             app.version if app else None,
             app.committed if app else None,
         )
@@ -276,4 +270,4 @@ def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
 
 def list_transactions(_request: ListTransactions, facts: RecordFacts) -> Decision:
     """Show the page."""
-    return Decision(Transactions(facts.records, facts.now, facts.more))
+    return Decision(t.Transactions(facts.records, facts.now, facts.more))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.changes import AddItem, GiveUp
+from pubqueue.model.changes import AddItem, GiveUp, PutRow
 from pubqueue.model.decision import (
     DecidedInParts,
     Decision,
@@ -68,15 +68,20 @@ def unfit(request: Together) -> Refused | None:
     return None
 
 
+def part_of_many(part: Part) -> Part:
+    """Return the part as it is done with others: the queues of guests count for nothing in their commit."""
+    return replace(part, guests_follow=True) if isinstance(part, Publish) else part
+
+
 class Volume(Struct):
-    """The changes of the parts so far: items, and bytes of payloads. A publish may feed many queues."""
+    """The changes of the parts so far: items, and bytes of payloads. A publish may feed many queues; those of guests follow."""
 
     items: int = 0
     bytes: int = 0
 
     def exceeded_by(self, decision: Decision) -> Refused | None:
         """Add the changes of a part; refuse it if they are too many for one commit, because others wait for it."""
-        self.items += len(decision.changes)
+        self.items += sum(type(change) is not PutRow for change in decision.changes)
         adds = [change for change in decision.changes if type(change) is AddItem]
         for change in decision.changes:
             if type(change) is GiveUp:
@@ -106,5 +111,6 @@ def together(request: Together, decisions: Sequence[Decision]) -> Decision:
         tuple([notice for decision in decisions for notice in decision.notices]),
         None if first is None else replace(first, reply=reply),
         sum(decision.work for decision in decisions),
+        tuple([one for decision in decisions for one in decision.beside]),
         tuple([pair for pair in zip(request.parts, decisions, strict=True) if pair[1].changes]),
     )

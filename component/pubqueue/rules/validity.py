@@ -20,7 +20,7 @@ from pubqueue.model.records import (
 from pubqueue.model.transactions import OnTaken, name_of_transaction
 from pubqueue.rules.access import is_hidden
 from pubqueue.rules.dead_letters import Cancel, Redrive
-from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.nodes import SetAffiliations, SetPolicy
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.settle_each import SettleEach
@@ -115,6 +115,11 @@ def of_node(request: NamesNode) -> Refused | None:
 def _of_name(by: Principal, node: NodeName) -> Refused | None:
     hides = by.projects is not None and is_hidden(by, node)
     return Refused(Refusal.NODE_NOT_FOUND) if hides else None
+
+
+def of_project(request: NamesNode) -> Refused | None:
+    """Refuse a name of a project which does not exist for the account; what else is wrong with a name is judged later."""
+    return None if request.node is None else _of_name(request.by, request.node)
 
 
 def of_new_node(request: NamesNode) -> Refused | None:
@@ -275,9 +280,11 @@ def of_cancel(request: Cancel) -> Refused | None:
 
 
 def of_redrive(request: Redrive) -> Refused | None:
-    """Refuse names beyond their bounds, and an id that occurs twice."""
+    """Refuse names beyond their bounds or of others' projects, and an id that occurs twice."""
     if request.to is not None and not is_node(request.to):
         return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is not a valid NodeID")
+    if request.to is not None and (no := _of_name(request.by, request.to)) is not None:
+        return no
     return of_node(request) or _distinct(request.ids or ())
 
 
@@ -352,6 +359,7 @@ SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
     FreeLocks:        _OF_ITEMS,
     Redrive:          (MAX_NAMED, lambda request: request.ids or ()),
     SetAffiliations:  (MAX_ENTRIES, attrgetter("entries")),
+    SetPolicy:        (MAX_ENTRIES, attrgetter("policy.gives")),
     SetSubscriptions: (MAX_ENTRIES, attrgetter("wishes")),
 }
 # fmt: on
@@ -372,7 +380,7 @@ def too_many(request: object) -> Refused | None:
     most, named = SIZES[kind]
     if len(named(request)) <= most:
         return _too_large(request) if type(request) is Together else None
-    if isinstance(request, SetAffiliations | SetSubscriptions):
+    if isinstance(request, SetAffiliations | SetPolicy | SetSubscriptions):
         return _TOO_MANY_ENTRIES
     return Refused(Refusal.TOO_MANY_ITEMS, limit=most)
 

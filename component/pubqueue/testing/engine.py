@@ -28,7 +28,7 @@ from pubqueue.testing.server import ClientStream, ComponentStream, Server, conne
 from pubqueue.wiring.faces import faces_of
 from pubqueue.wiring.serving import queue
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.wire.xml_text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence

@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import uuid4
 from xml.etree.ElementTree import fromstring
 
-from pubqueue_xeps.wire.payloads.encoding import written
-from pubqueue_xeps.wire.published import NewItem, wrapped
+from pubqueue_xeps.item import Item
+from pubqueue_xeps.wire.publication import NewItem, wrapped, written
 from pubqueue_xeps.wire.times import span
-from pubqueue_xeps.worker.item import Item
-from pubqueue_xeps.xep_0254.event import Delivered, Lock
+from pubqueue_xeps.xep_0254.queueing import Delivered, Lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pubqueue_xeps.item import Verb
     from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.times import Span, When
-    from pubqueue_xeps.worker.settlement import Verb
 
 
 @dataclass(frozen=True, slots=True)

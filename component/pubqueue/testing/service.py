@@ -26,11 +26,10 @@ from uuid import uuid4
 
 from pubqueue.model.records import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop, diverted
-from pubqueue_xeps.client import in_process
+from pubqueue_xeps.client.xmpp_client import IN_PROCESS
 from pubqueue_xeps.errors import NoSuchNode
-from pubqueue_xeps.wire.payloads.encoding import written
-from pubqueue_xeps.wire.published import NewItem, Retracted, wrapped
-from pubqueue_xeps.wire.requests import publishing, settling
+from pubqueue_xeps.wire.publication import NewItem, Retracted, wrapped, written
+from pubqueue_xeps.wire.requests import publishing, queueing
 from pubqueue_xeps.wire.times import span
 from pubqueue_xeps.worker.worker import Worker
 
@@ -41,9 +40,9 @@ if TYPE_CHECKING:
     from pubqueue.model.replies import ItemEntry
     from pubqueue.testing.engine import Option
     from pubqueue_xeps.client.xmpp_client import Tls
+    from pubqueue_xeps.handlers import Handlers
+    from pubqueue_xeps.item import Item
     from pubqueue_xeps.wire.times import Span, When
-    from pubqueue_xeps.worker.handling.handlers import Handlers
-    from pubqueue_xeps.worker.item import Item
 
 T = TypeVar("T")
 
@@ -107,7 +106,7 @@ class Service:
     def __enter__(self) -> Self:
         self._thread.start()
         self._engine = self._started.result(TIMEOUT)
-        in_process.SERVERS[self._place] = self._engine.accept
+        IN_PROCESS[self._place] = self._engine.accept
         return self
 
     def __exit__(
@@ -116,7 +115,7 @@ class Service:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        in_process.SERVERS.pop(self._place, None)
+        IN_PROCESS.pop(self._place, None)
         engine, self._engine = self._at_work, None
         if self._loop is not None:
             with suppress(RuntimeError):  # it ended by itself
@@ -196,12 +195,12 @@ class Service:
             LookupError: there is no such item in the node, or no such node.
 
         """
-        question = settling.request(node, id)
+        question = queueing.request(node, id)
         try:
             answer = self._call(lambda engine: engine.ask(node, question.inner.encode()))
         except NoSuchNode:
             raise LookupError(f"there is no item {id!r} in {node!r}") from None
-        return Retracted(node, id, there=True, locked=settling.locked(answer))
+        return Retracted(node, id, there=True, locked=queueing.locked(answer))
 
     def advance(self, seconds: Span) -> None:
         """Let this many seconds, or a timedelta, pass at once: delays, backoff, locks and lifetimes that end by then have ended.

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pubqueue import __version__
 from pubqueue.config.checks import http_places
 from pubqueue.config.users import service_of
-from pubqueue.faces.checks import ConfigError
+from pubqueue.faces.checks import THIS_HOST, ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.table import FACES, Server
 
@@ -72,7 +72,7 @@ async def over_http(settings: Settings, accounts: Accounts) -> AsyncIterator[Ove
     found = [each for row in reversed(FACES.values()) if (each := row.on_http(settings))]
     for each in found:
         if each.server is None:
-            own[0].host.mount(each.door)
+            own[0].host.mount(each.door, each.proxies)
     others = [each.server for each in found if each.server is not None]
     servers, doors = [*own, *others], [each.door for each in found]
     traffic = [*(one.host.traffic for one in others), *(door.traffic for door in doors)]
@@ -92,7 +92,8 @@ def _own(settings: Settings) -> tuple[Server, ...]:
         return ()
     from pubqueue.faces.http import HttpHost  # noqa: PLC0415  # takes a while to import
 
-    return (Server("http", "http.listening", HttpHost(), places),)
+    host = HttpHost(proxies=lambda: (*THIS_HOST, *settings.proxies()))
+    return (Server("http", "http.listening", host, places),)
 
 
 async def _listen(server: Server, ends: AsyncExitStack) -> None:

@@ -12,9 +12,8 @@ from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_xeps.wire import ns
 from pubqueue_xeps.wire.refusals import Refusal
-from pubqueue_xeps.wire.requests import pages
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.xml_escape import attributes
+from pubqueue_xeps.wire.requests import IqRequest, pages
+from pubqueue_xeps.wire.xml_text import attributes
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.wire.refusals import Refusal
-    from pubqueue_xeps.wire.requests.iq import IqKind
+    from pubqueue_xeps.wire.requests import IqKind
 
 
 class Request(Protocol):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.read.options import ReadSettings
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.wire.requests.pages import EventPage, ItemPage, NodePage, RecordPage, State
 
 

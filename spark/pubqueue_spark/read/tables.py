@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pubqueue_xeps.wire.payloads.xml_text import xml_text
+from pubqueue_xeps.wire.xml_text import xml_text
 
 if TYPE_CHECKING:
     from pubqueue_spark.read.options import ReadTable

@@ -17,7 +17,7 @@ from pubqueue_spark.errors import SchemaError
 from pubqueue_spark.write import json_text
 from pubqueue_spark.write.payload import check_text, payload
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.xml_escape import ILLEGAL, content
+from pubqueue_xeps.wire.xml_text import ILLEGAL, content
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from pubqueue_spark.errors import SchemaError
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ import re
 from typing import Final
 from xml.parsers import expat
 
-from pubqueue_xeps.wire.xml_escape import legal
+from pubqueue_xeps.wire.xml_text import legal
 
 NAME: Final = re.compile(rb"<[^\s/>]+")
 MAX_STANZA_BYTES: Final = 256 * 1024

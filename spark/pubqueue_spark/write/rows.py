@@ -9,7 +9,7 @@ from pubqueue_spark.write import metadata
 from pubqueue_spark.write.payload import MAX_STANZA_BYTES, check_length
 from pubqueue_xeps.wire.ns import PUBQUEUE
 from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.xml_escape import attributes, content, legal
+from pubqueue_xeps.wire.xml_text import attributes, content, legal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

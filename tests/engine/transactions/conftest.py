@@ -1,4 +1,4 @@
-"""TODO"""
+"""A shell on SQLite, with two queues; at the end its counts are recounted."""
 
 import pytest
 from harness.batches.queue_requests import a_queue

@@ -6,15 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from faces.sides import CHEAP, SERVICE
+from harness.servers.users import accounts_of, users_for
 
-from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.face import GrpcFace
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.listener.tls import Place
-from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,17 +24,9 @@ TECH_PUBLISHER, TECH_SUBSCRIBER = "tech.pubsub.PublisherService", "tech.pubsub.S
 IAM = "google.iam.v1.IAMPolicy"
 
 
-def users():
-    """Return users who may log in, and one who may not."""
-    here = [User(name, password=CHEAP, faces=frozenset({"grpc"})) for name in NAMES]
-    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
-
-
 def a_face(broker, settings=None, tls=None, more_users=()):
     """Return a face on a free port of loopback; callers without credentials are `etl`."""
-    principals = Principals(home="localhost")
-    principals.welcome(Jid(f"{name}@{SERVICE}") for name in NAMES)
-    accounts = Accounts([*users(), *more_users], principals, SERVICE)
+    accounts = accounts_of([*users_for("grpc", NAMES), *more_users], welcome=NAMES)
     place = Place("127.0.0.1", 0)
     return GrpcFace(broker, accounts, [place], settings or GrpcSettings(anonymous="etl"), tls=tls)
 

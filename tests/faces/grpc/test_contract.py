@@ -14,9 +14,10 @@ from faces import contract
 from faces.contract import BytesContract, FaceContract, TakeContract, make_store
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
-from faces.sides import RIGHT, SERVICE, two_sides
+from faces.sides import two_sides
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT, SERVICE
 
 from pubqueue.faces.grpc import subscriptions
 from pubqueue.faces.grpc.statuses import problem_of

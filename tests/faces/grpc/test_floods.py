@@ -13,7 +13,7 @@ import grpc
 import pytest
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, TECH_SUBSCRIBER, Stub, code_of, silent
 from faces.grpc.service import GrpcService
-from faces.grpc.test_who_calls import basic
+from faces.grpc.test_callers import basic
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 from harness.processes.program import COLD

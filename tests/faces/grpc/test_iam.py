@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from faces.grpc import clients
 from faces.grpc.clients import IAM, PUBLISHER, SUBSCRIBER, Stub, code_of
-from faces.grpc.test_who_calls import basic
-from faces.sides import SERVICE
+from faces.grpc.test_callers import basic
 from grpc import StatusCode
+from harness.servers.users import SERVICE
 
 from pubqueue.faces.grpc.iam import account_of, granted
 from pubqueue.faces.grpc.settings import GrpcSettings
@@ -124,6 +124,34 @@ async def test_permissions_are_as_they_are(of, etl):  # G39
     assert await permitted(etl) == ["get", "publish", "attachSubscription", "delete"]
     odd = etl.iam.TestIamPermissions(resource=TOPIC, permissions=["pubsub.topics.*"])
     assert await code_of(odd) is INVALID
+
+
+async def test_a_viewer_sees_the_topic_and_can_do_nothing_with_it(of, etl):  # G39
+    bee = of("bee")
+    assert await code_of(bee.publisher.GetTopic(topic=TOPIC)) is StatusCode.NOT_FOUND
+    for name, getting in ((TOPIC, "topics.get"), (BILL, "subscriptions.get")):
+        await etl.iam.SetIamPolicy(resource=name, policy=policy(viewer=["user:bee"]))
+        kind = getting.partition(".")[0]
+        wanted = {"topics": ["attachSubscription", "publish"], "subscriptions": ["consume"]}[kind]
+        asked = [f"pubsub.{getting}", *(f"pubsub.{kind}.{one}" for one in wanted)]
+        answer = await bee.iam.TestIamPermissions(resource=name, permissions=asked)
+        assert list(answer.permissions) == [f"pubsub.{getting}"]
+    assert await code_of(bee.publisher.GetTopic(topic=TOPIC)) is OK
+    assert await code_of(bee.subscriber.GetSubscription(subscription=BILL)) is OK
+    spying = bee.subscriber.CreateSubscription(name=BILL + "2", topic=TOPIC)
+    assert await code_of(spying) is BARRED
+    pulling = bee.subscriber.Pull(subscription=BILL, max_messages=1, return_immediately=True)
+    assert await code_of(pulling) is BARRED
+    assert await code_of(publish(bee)) is BARRED
+    await etl.iam.SetIamPolicy(resource=TOPIC, policy=policy())
+    assert await code_of(bee.publisher.GetTopic(topic=TOPIC)) is StatusCode.NOT_FOUND
+
+
+async def test_a_policy_with_too_much_changes_nothing(etl):  # G39
+    wanted = policy(publisher=[f"user:{'x' * 200}{number}" for number in range(200)])
+    refused = etl.iam.SetIamPolicy(resource=TOPIC, policy=wanted)
+    assert await code_of(refused) is INVALID
+    assert not (await etl.iam.GetIamPolicy(resource=TOPIC)).bindings
 
 
 @pytest.mark.parametrize(

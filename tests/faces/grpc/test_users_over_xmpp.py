@@ -8,22 +8,19 @@ import grpc
 import pytest
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub, code_of
 from faces.grpc.service import LISTENING
-from faces.sides import PASSWORD, RIGHT
 from grpc import StatusCode
 from harness.clients.session import PUBSUB
 from harness.patience import TIMEOUT, until
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
+from harness.servers.users import RIGHT, table
 
 from pubqueue.faces.grpc.wire import v1 as m
 
 CONFIG = f"""
 [grpc]
 listen = "127.0.0.1:0"
-[[user]]
-name = "etl"
-password = "{PASSWORD.text}"
-"""
+{table("etl")}"""
 BOSS, ETL, SERVICE = "boss@localhost/x", "etl@queue.localhost", "queue.localhost"
 JOBS = {"topic": "projects/xmpp/topics/jobs", "messages": [m.PubsubMessage(data=b"{}")]}
 PULLED = {"subscription": "projects/xmpp/subscriptions/jobs", "max_messages": 1}

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 from faces.grpc import clients
-from faces.sides import SERVICE
 from harness.batches.toy_face import LineFace
 from harness.patience import until
+from harness.servers.users import SERVICE
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.faces.grpc.wire import v1 as m

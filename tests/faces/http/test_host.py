@@ -1,8 +1,10 @@
 """The host: parts that do not know each other, requests that are answered in time, and clients that are slow alone."""
 
 import asyncio
+import json
 import ssl
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 
 import aiohttp
 import pytest
@@ -26,6 +28,7 @@ class Greeting:
     def __init__(self):
         self.asked = asyncio.Event()
         self.go_on = asyncio.Event()
+        self.asked_by = 0
 
     def add_to(self, app):
         app.router.add_get("/hello", self.hello)
@@ -40,6 +43,7 @@ class Greeting:
 
     async def slow(self, _request):
         self.asked.set()
+        self.asked_by += 1
         await self.go_on.wait()
         return web.Response(text="at last")
 
@@ -97,9 +101,9 @@ class Hosted:
 
 
 @asynccontextmanager
-async def hosted(bounds=BOUNDS, request=TIMEOUT, tls=None):
+async def hosted(bounds=BOUNDS, request=TIMEOUT, tls=None, proxies=tuple):
     clock, greeting = Clock(), Greeting()
-    host = HttpHost([greeting], bounds, request=request, clock=clock)
+    host = HttpHost([greeting], bounds, request=request, proxies=proxies, clock=clock)
     host.mount(Other())
     timeout = aiohttp.ClientTimeout(TIMEOUT)
     async with (
@@ -184,7 +188,7 @@ async def test_a_body_that_does_not_come_in_time_is_refused():
 async def test_a_slow_answer_is_reported():
     async with hosted(request=0.05) as it:
         status, said = await it.get("/slow")
-        assert (status, said) == (503, "This takes too long.\n")
+        assert (status, json.loads(said)["detail"]) == (503, "this takes too long")
         assert await it.get("/hello") == (200, "hello")
 
 
@@ -257,3 +261,22 @@ async def test_https_with_a_certificate_that_is_read_again(tmp_path):
         plain = await it.client()
         assert b"HTTP/1.1" not in await plain.rest(GET.format("/hello"))
         assert it.ended == {"handshake": 1}
+
+
+async def test_behind_a_proxy_the_limit_for_an_address_is_that_of_each_client():
+    networks = [ip_network(f"{HOST}/32")]
+    async with hosted(Bounds(per_peer=2, login=0), proxies=lambda: networks) as it:
+        url, one, other = it.place + "/slow", *({"X-Forwarded-For": f"192.0.2.{n}"} for n in "12")
+        waiting = [asyncio.create_task(it.session.get(url, headers=one)) for _ in range(2)]
+        await until(lambda: it.greeting.asked_by == 2)
+        async with it.session.get(it.place + "/hello", headers=one) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+        assert it.ended == {"peer": 1}
+        async with it.session.get(it.place + "/hello", headers=other) as answer:
+            assert answer.status == 200
+        it.greeting.go_on.set()
+        for answer in await asyncio.gather(*waiting):
+            assert answer.status == 200
+            answer.release()
+        async with it.session.get(it.place + "/hello", headers=one) as answer:
+            assert answer.status == 200, "what is over counts no more"

@@ -1,10 +1,19 @@
-"""Which URLs may be called, and which addresses."""
+"""Which URLs may be called, which addresses, and what the answers of targets mean."""
 
 from ipaddress import ip_network
 
 import pytest
 
-from pubqueue.faces.push.targets import TargetError, is_allowed, may_connect, read
+from pubqueue.faces.push.targets import (
+    MAX_RETRY,
+    TargetError,
+    Verdict,
+    is_allowed,
+    may_connect,
+    read,
+    retry_after,
+    verdict_of,
+)
 
 PREFIXES = [read("https://hooks.example.org/in/"), read("http://10.0.0.1:8080")]
 
@@ -81,3 +90,39 @@ def test_global_addresses_and_listed_networks_are():
     assert may_connect("93.184.216.34", ())
     assert may_connect("2606:2800:220:1::1", ())
     assert may_connect("10.1.2.3", (ip_network("10.0.0.0/8"),))
+
+
+V = Verdict
+# fmt: off
+TABLE = [
+    (V.DONE, [200, 201, 202, 204, 299, 303, 304]),
+    (V.FOLLOW, [307, 308]),
+    (V.GONE, [410]),
+    (V.BAD, [400, 411, 412, 413, 414, 415, 416, 422]),
+    (V.DISABLED, [401, 402, 403, 405, 407, 417, 505]),
+    (V.FAILED, [301, 302, 300, 404, 408, 409, 418, 429, 500, 502, 503, 504, 599]),
+]
+
+
+# fmt: on
+
+
+def test_a_status_means_this():  # R32
+    assert [
+        (verdict, [s for s in row if verdict_of(s) is verdict]) for verdict, row in TABLE
+    ] == TABLE
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_target_is_left_alone_for_a_while(status):  # R32
+    assert verdict_of(status, has_retry=True) is Verdict.LATER
+
+
+def test_how_long_a_target_wants_to_be_left_alone():
+    now = 1_445_412_480.0
+    assert retry_after({"Retry-After": "7"}, now) == 7
+    assert retry_after({"Retry-After": "99999"}, now) == MAX_RETRY
+    assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:28:05 GMT"}, now) == 5
+    assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:00:00 GMT"}, now) == 0
+    for odd in ("", "-1", "soon", "1.5", f"Wed, 21 Oct {'9' * 20} 07:28:05 GMT"):
+        assert retry_after({"Retry-After": odd}, now) is None

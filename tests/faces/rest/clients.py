@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import httpx
-from faces.sides import CHEAP, RIGHT, SERVICE, Side
+from faces.sides import Side
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT, SERVICE, accounts_of, users_for
 from weblinking import parse
 
-from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.rest.door import RestDoor
@@ -31,24 +29,9 @@ NAMES: Final = ("etl", "bee", "ann", "eva", "eve")
 TOKEN: Final = "a-token-of-the-user-bee"
 
 
-def users():
-    """Return users who may log in, and one who may not."""
-    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
-    here = [
-        User(
-            name,
-            password=CHEAP,
-            faces=frozenset({"rest"}),
-            tokens=frozenset({digest} if name == "bee" else ()),
-        )
-        for name in NAMES
-    ]
-    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
-
-
 def a_face(broker, **settings):
     """Return a face of REST; `serving` has a host for it."""
-    accounts = Accounts(users(), Principals(home="localhost"), SERVICE)
+    accounts = accounts_of(users_for("rest", NAMES, {"bee": TOKEN}))
     return RestFace(broker, accounts, RestSettings(**settings), wanted)
 
 

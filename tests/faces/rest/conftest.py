@@ -13,3 +13,10 @@ async def rest():
         await one.make("jobs", backoff_min=0)
         await one.make("news", queueing=False)
         yield one
+
+
+@pytest.fixture
+async def patient():
+    """Time for a test that may wait."""
+    async with asyncio.timeout(TIMEOUT):
+        yield

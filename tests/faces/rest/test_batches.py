@@ -4,8 +4,8 @@ import time
 
 import pytest
 from faces.rest.clients import follow, links
-from faces.rest.test_messages import take
-from faces.rest.test_once import begin, count
+from faces.rest.star.steps import take
+from faces.rest.star.test_publishing import begin, count
 
 from pubqueue.faces.rest import batches
 

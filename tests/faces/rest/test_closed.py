@@ -2,7 +2,7 @@
 
 import pytest
 from faces.rest.clients import client, links
-from faces.rest.test_messages import post, take
+from faces.rest.star.steps import post, take
 
 CLOSED = "/queues/closed"
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from faces.contract import BytesContract, FaceContract, make_store, sides, stored
 from faces.rest.clients import a_face, client, follow, hosted, links
+from faces.sides import NEWS
 
 from pubqueue.faces.http.problems import TITLES, refused
 from pubqueue.model.decision import Refused
@@ -30,7 +31,8 @@ class RestClient:
 
     async def _post(self, node, body, headers):
         if node not in self._posts:
-            head = await self.http.head(f"/queues/{quote(node, safe='')}")
+            kind = "topics" if node == NEWS else "queues"
+            head = await self.http.head(f"/{kind}/{quote(node, safe='')}")
             if head.status_code != 200:
                 return f"{head.status_code}"
             self._posts[node] = links(head)["post-message"]

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 from faces.rest.clients import served
-from faces.sides import RIGHT
 from harness.documents.documented import ROOT, blocks_of
 from harness.operators.browser import chromium
 from harness.operators.page_server import page_server
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT
 
 PAGE = ROOT / "docs" / "how-to" / "rest.md"
 

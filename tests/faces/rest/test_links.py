@@ -93,12 +93,27 @@ async def test_links_of_an_answer_follow_the_request():  # R35, W09
         (OTHER, "1.2.3.4", OTHER),
         (PROXY, "1.2.3.4", "1.2.3.4"),
         (PROXY, "9.9.9.9, 1.2.3.4", "1.2.3.4"),
+        (PROXY, "1.2.3.4, nobody\0", PROXY),
         (PROXY, "somebody", PROXY),
         (PROXY, "", PROXY),
     ],
 )
 def test_the_client_is_the_one_that_the_proxy_names(peer, said, client):
     assert client_of(peer, CIMultiDict({"X-Forwarded-For": said}), NETWORKS) == client
+
+
+def test_the_last_field_counts_as_some_proxies_add_one():
+    fields = CIMultiDict([("X-Forwarded-For", "9.9.9.9"), ("X-Forwarded-For", "1.2.3.4")])
+    assert client_of(PROXY, fields, NETWORKS) == "1.2.3.4"
+    given = CIMultiDict(
+        [("Host", "q"), ("X-Forwarded-Host", "evil"), ("X-Forwarded-Host", "q.example")]
+    )
+    settings = RestSettings(proxies=PROXIES)
+    assert base_of(given, PROXY, settings, is_private=False) == "http://q.example"
+    given = CIMultiDict(
+        [("Host", "q"), ("Forwarded", "host=evil"), ("Forwarded", "host=q.example")]
+    )
+    assert base_of(given, PROXY, settings, is_private=False) == "http://q.example"
 
 
 @pytest.mark.parametrize(

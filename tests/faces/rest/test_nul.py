@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from faces.rest.clients import follow, links, served
-from faces.rest.test_messages import take
+from faces.rest.star.steps import take
 from harness.patience import TIMEOUT
 from structlog.testing import capture_logs
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from faces.rest.clients import client, hosted, served
-from faces.sides import RIGHT
 from harness.patience import TIMEOUT
+from harness.servers.users import RIGHT
 
 WHO = "Authorization: Basic " + base64.b64encode(f"etl:{RIGHT}".encode()).decode() + "\r\n"
 POST = "POST /rest/queues/jobs/messages HTTP/1.1\r\nHost: q\r\n" + WHO

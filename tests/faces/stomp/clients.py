@@ -4,11 +4,10 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from faces.sides import CHEAP, RIGHT, SERVICE
+from faces.sides import NEWS
 from harness.patience import until
+from harness.servers.users import RIGHT, SERVICE, accounts_of, users_for
 
-from pubqueue.accounts.accounts import Accounts
-from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.stomp.codec import VERSIONS, Fault, Frame, FrameReader, Side, write
 from pubqueue.faces.stomp.face import StompFace
@@ -19,15 +18,9 @@ BEATS = 600.0
 """Seconds: no test waits for a beat that is not about beats."""
 
 
-def users():
-    """Return users who may log in, and one who may not."""
-    here = [User(name, password=CHEAP, faces=frozenset({"stomp"})) for name in NAMES]
-    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
-
-
 def a_face(broker, tls=None, stomp=None, *, auto_creates=False, **bounds):
     """Return a face on a free port."""
-    accounts = Accounts(users(), Principals(home="localhost"), SERVICE)
+    accounts = accounts_of(users_for("stomp", NAMES))
     face = StompFace(
         broker,
         accounts,
@@ -168,7 +161,8 @@ class StompClient:
         return said
 
     async def publish(self, node, item):
-        return await self._ask("SEND", b"text", destination=f"/queue/{node}", item_id=item)
+        kind = "topic" if node == NEWS else "queue"
+        return await self._ask("SEND", b"text", destination=f"/{kind}/{node}", item_id=item)
 
     async def send(self, node, item, body, kind):
         more = {} if kind is None else {"content_type": kind}

@@ -1,7 +1,7 @@
 """What operators see of clients of STOMP, and that they can end a connection."""
 
 from faces.contract import JOBS, stored
-from faces.stomp.test_behaviour import ended, put, served
+from faces.stomp.serving import ended, put
 from harness.batches.facts import who
 from harness.patience import until
 
@@ -9,8 +9,6 @@ from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Jid
 from pubqueue.model.replies import ConnectionEnded
 from pubqueue.rules.inspect import EndConnection, ReadConnections
-
-__all__ = ["served"]
 
 ADMIN, STRANGER = who("root@x", admin=True), who("eve@x")
 

@@ -7,9 +7,9 @@ import pytest
 import stomp
 import stompman
 from faces.contract import stored
-from faces.sides import RIGHT
-from faces.stomp.test_behaviour import serving
+from faces.stomp.serving import serving
 from harness.patience import TIMEOUT
+from harness.servers.users import RIGHT
 
 from pubqueue.model.entities import State
 

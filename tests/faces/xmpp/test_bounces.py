@@ -1,14 +1,17 @@
-"""What comes back for a delivery, and what it says of its addressee (XEP-0060 12.4, RFC 6120 8.3)."""
+"""What comes back for a delivery, and what it says of its addressee (XEP-0060 12.4, RFC 6120 8.3); and pings of workers (XEP-0199), with what each answer means."""
 
+import re
 from itertools import product
 
 import pytest
 from harness.batches.facts import ANN, JOBS, held
 
+from pubqueue.engine.silent_workers import SilentWorkers
 from pubqueue.faces.xmpp import bounces
+from pubqueue.faces.xmpp.bounces import Meaning, Pings, meaning
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.xml.stanza import Element
-from pubqueue.model.entities import mark_of
+from pubqueue.model.entities import Jid, mark_of
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.presence import Bounce
 from pubqueue_xeps.wire import ns
@@ -122,3 +125,153 @@ def test_each_subscription_has_a_mark_of_its_own():
     assert mark_of("") == ""
     assert len({mark_of(f"id-{n}") for n in range(1000)}) == 1000
     assert JOBS not in mark_of("jobs")
+
+
+BEE, SERVICE = Jid("bee@x/1"), "queue.x"
+
+
+class Noted(SilentWorkers):
+    """Notes what it is told."""
+
+    def __init__(self):
+        super().__init__(30)
+        self.notes = []
+
+    def answered(self, jid):
+        self.notes.append(("answered", jid))
+
+    def is_gone(self, jid):
+        self.notes.append(("gone", jid))
+
+    def answered_elsewhere(self, jid):
+        self.notes.append(("elsewhere", jid))
+
+
+class Wire:
+    """The pings of one instance, and what was written."""
+
+    def __init__(self, instance=3):
+        self.workers, self.sent = Noted(), []
+        self.pings = Pings(SERVICE, self._write, self.workers, lambda: instance)
+
+    def _write(self, stanza):
+        self.sent.append(stanza.decode())
+        return True
+
+    def id(self):
+        return re.search('id="([^"]+)"', self.sent[-1])[1]
+
+
+def iq(name, condition=None, *, sender=BEE, to=SERVICE):
+    kind = "result" if condition is None else "error"
+    made = Element(f"{ns.COMPONENT} iq", {"id": name, "from": sender, "to": to, "type": kind}, 0)
+    if condition:
+        error = Element(ns.tag(ns.COMPONENT, "error"), {"type": "cancel"}, 0)
+        error.children = [Element(ns.tag(ns.STANZAS, condition), {}, 0)]
+        made.children = [error]
+    return made
+
+
+def test_a_ping_names_the_instance_that_sent_it():
+    wire = Wire()
+    assert wire.pings.ping(Jid("a&b@x/'1'"))
+    assert wire.sent == [
+        '<iq type="get" id="pq-ping-3-1" from="queue.x" to="a&amp;b@x/\'1\'"><ping xmlns="urn:xmpp:ping"/></iq>'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "means"),
+    [
+        (None, Meaning.HERE),
+        ("feature-not-implemented", Meaning.HERE),
+        ("forbidden", Meaning.HERE),
+        ("gone", Meaning.GONE),
+        ("item-not-found", Meaning.GONE),
+        ("recipient-unavailable", Meaning.GONE),
+        ("service-unavailable", Meaning.UNCLEAR),
+        ("remote-server-not-found", Meaning.NOTHING),
+        ("remote-server-timeout", Meaning.NOTHING),
+        ("internal-server-error", Meaning.NOTHING),
+        ("resource-constraint", Meaning.NOTHING),
+        ("", Meaning.NOTHING),
+    ],
+)
+def test_what_an_answer_means(condition, means):
+    assert meaning(iq("x", condition)) is means
+
+
+@pytest.mark.parametrize(
+    ("condition", "notes"),
+    [
+        (None, [("answered", BEE)]),
+        ("item-not-found", [("gone", BEE)]),
+        ("remote-server-timeout", []),
+    ],
+)
+def test_an_answer_is_noted_once(condition, notes):
+    wire = Wire()
+    wire.pings.ping(BEE)
+    assert wire.pings.take_answer(iq(wire.id(), condition))
+    assert wire.pings.take_answer(iq(wire.id(), condition))
+    assert wire.workers.notes == notes
+
+
+def test_a_client_without_pings_is_asked_for_its_features():
+    wire = Wire()
+    wire.pings.ping(BEE)
+    wire.pings.take_answer(iq(wire.id(), "service-unavailable"))
+    assert ns.DISCO_INFO in wire.sent[-1]
+    wire.pings.take_answer(iq(wire.id()))
+    assert wire.workers.notes == [("answered", BEE)]
+    wire.pings.ping(BEE)
+    assert ns.DISCO_INFO in wire.sent[-1], "it is remembered"
+
+
+def test_a_server_that_refuses_both_means_that_the_client_is_gone():
+    wire = Wire()
+    wire.pings.ping(BEE)
+    for _ in range(2):
+        wire.pings.take_answer(iq(wire.id(), "service-unavailable"))
+    assert wire.workers.notes == [("gone", BEE)]
+
+
+def test_an_answer_to_another_instance_is_passed_on_but_an_error_is_not():
+    wire = Wire(instance=4)
+    wire.pings.take_answer(iq("pq-ping-3-1"))
+    wire.pings.take_answer(iq("pq-ping-3-1", "item-not-found"))
+    assert wire.workers.notes == [("elsewhere", BEE)]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        iq("pq-ping-3-1", sender=Jid("eve@x/1")),
+        iq("pq-ping-3-2"),
+        iq("pq-ping-3-1", to="queue.x/other"),
+        iq("other"),
+    ],
+)
+def test_what_answers_no_ping_of_that_jid_is_ignored(forged):
+    wire = Wire()
+    wire.pings.ping(BEE)
+    wire.pings.take_answer(forged)
+    assert wire.workers.notes == []
+
+
+def test_nothing_is_awaited_on_a_stream_that_is_lost(monkeypatch):
+    wire = Wire()
+    wire.pings.ping(BEE)
+    wire.pings.forget()
+    wire.pings.take_answer(iq(wire.id()))
+    assert wire.workers.notes == []
+
+
+def test_the_pings_that_wait_are_bounded(monkeypatch):
+    monkeypatch.setattr("pubqueue.faces.xmpp.bounces.MAX_OPEN", 2)
+    wire = Wire()
+    for number in range(3):
+        wire.pings.ping(Jid(f"bee@x/{number}"))
+    wire.pings.take_answer(iq("pq-ping-3-1", sender=Jid("bee@x/0")))
+    wire.pings.take_answer(iq("pq-ping-3-2", sender=Jid("bee@x/1")))
+    assert wire.workers.notes == [("answered", Jid("bee@x/1"))]

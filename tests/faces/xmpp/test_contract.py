@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 from faces.contract import FaceContract, make_store, sides
-from faces.sides import SERVICE
 from harness.clients.crowd import JOB, OPTIONS, PUBSUB
 from harness.servers.stub_server import StubServer
+from harness.servers.users import SERVICE
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp import XmppFace

@@ -1,7 +1,8 @@
-"""Stanzas of every kind at the face, in this process; `make fuzz` feeds many more."""
+"""Stanzas of every kind at the face, in this process, and the processor time of stanzas, which is linear; `make fuzz` feeds many more, and larger ones."""
 
 from random import Random
 
+from proof.fuzz.costs import too_dear
 from proof.fuzz.judge import Fuzzer
 from proof.fuzz.rig import Rig
 
@@ -28,3 +29,7 @@ async def test_the_face_bears_everything(tmp_path):
         await fuzzer.run(STANZAS)
     assert fuzzer.counts.total() >= STANZAS
     assert fuzzer.counts.keys() >= KINDS
+
+
+def test_no_stanza_is_too_dear():
+    assert too_dear() == {}

@@ -188,7 +188,7 @@ GRPC: Final = Index(
     4,
     _numbered("{}{}", G=52),
     r"G\d+",
-    by_comments(r"G\d+", "tests/faces/grpc", "proof/one_queue", "tests/config", "tests/rules"),
+    by_comments(r"G\d+", "tests/faces/grpc", "proof/one_queue", "tests/rules"),
     most=6,
 )
 REST: Final = Index(
@@ -197,7 +197,7 @@ REST: Final = Index(
     _numbered("{}{:02}", R=36, H=34, W=26),
     r"[RHW]\d\d",
     by_comments(
-        r"[RHW]\d\d", "tests/faces/rest", "proof/one_queue", "tests/monitor", "tests/config"
+        r"[RHW]\d\d", "tests/faces/rest", "tests/faces/http", "proof/one_queue", "tests/monitor"
     ),
     files=PRODUCT / "faces" / "rest",
     most=6,

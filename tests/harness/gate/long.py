@@ -83,8 +83,8 @@ PARTS: Final = (
     Part(
         "stores", "power lost at every write, standbys, backups and copies killed at every step",
         cases=(
-            "proof/stores/", "tests/stores/test_copying.py::test_a_copy_may_be_killed_between",
-            "tests/stores/test_backups.py::test_killed_at_any_moment",
+            "proof/stores/", "tests/stores/copying/test_copy.py::test_a_copy_may_be_killed_between",
+            "tests/stores/copying/test_backups.py::test_killed_at_any_moment",
         ),
         forced_by=("component/pubqueue/stores/", "tests/harness/databases/", "tests/stores/", "proof/stores/"),
     ),
@@ -125,7 +125,7 @@ PARTS: Final = (
         cases=(
             *(
                 f"tests/{file}.py::*[*jabberd" for file in (
-                    "cli/test_cli", "cli/test_cli_worker", "e2e/test_clients_aioxmpp", "e2e/test_clients_pubsub",
+                    "cli/test_service", "cli/test_worker", "e2e/test_clients_aioxmpp", "e2e/test_clients_pubsub",
                     "e2e/test_metrics", "e2e/test_operations", "e2e/test_publisher", "e2e/test_pubsub_client",
                     "e2e/test_qos_service", "xeps/test_groups_e2e", "xeps/test_reading_e2e",
                     "xeps/worker/test_handlers_e2e", "xeps/worker/test_levels_e2e", "xeps/worker/test_worker_e2e",
@@ -164,7 +164,8 @@ PARTS: Final = (
                     "timetable_of_all_zones", "together", "transaction_machine",
                 )
             ),
-            *(f"tests/faces/xmpp/test_{name}.py" for name in ("contract", "face", "single", "single_messages", "stream")),
+            "tests/faces/xmpp/test_contract.py", "tests/faces/xmpp/test_face.py",
+            *(f"tests/faces/xmpp/stream/test_{name}.py" for name in ("reader", "single", "single_messages")),
             *(f"tests/faces/{face}/test_contract.py" for face in ("stomp", "rest", "grpc", "grpc/json")),
             "tests/faces/test_contract_of_toy_face.py",
         ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from harness.patience import TIMEOUT
+from harness.servers.users import table
 from playwright.async_api import async_playwright
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LOOK, CHANGE = "looks-and-never-touches", "changes-whatever-it-wants"
 """Tokens of a service whose page is looked at."""
 
 USERS: Final = "".join(
-    f'[[user]]\nname = "{name}"\nroles = ["{role}"]\ntoken_sha256 = ["{sha256(token.encode()).hexdigest()}"]\n'
+    table(name, token=token, roles=[role])
     for name, role, token in (("looker", "viewer", LOOK), ("changer", "operator", CHANGE))
 )
 """The users with these tokens, for a file of the configuration."""

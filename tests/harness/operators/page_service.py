@@ -11,6 +11,7 @@ from pubqueue.accounts.accounts import Accounts
 from pubqueue.accounts.credentials import Principals, Role, User
 from pubqueue.config.settings import Settings
 from pubqueue.engine.observe import Phase
+from pubqueue.faces.checks import THIS_HOST
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Place
 from pubqueue.model.entities import Jid, Principal
@@ -81,7 +82,9 @@ async def shown(store="memory:", users=BOTH, proxies=()):
     async with (
         queue(settings) as broker,
         monitor.sampling(),
-        HttpHost([monitor]).serving([Place("127.0.0.1", 0)]) as [(_, port)],
+        HttpHost([monitor], proxies=lambda: (*THIS_HOST, *proxies)).serving(
+            [Place("127.0.0.1", 0)]
+        ) as [(_, port)],
     ):
         Face.up(broker)
         monitor.at_work(broker, ())

@@ -14,6 +14,7 @@ import msgspec
 import uvloop
 from harness.batches.toy_face import WORD
 from harness.batches.toy_lines import ServedLines
+from harness.servers.users import RIGHT
 
 from pubqueue import logs
 from pubqueue.accounts import credentials
@@ -25,8 +26,6 @@ from pubqueue.wiring import faces, serving
 
 HOST: Final = "127.0.0.1"
 NAME: Final = "etl"
-RIGHT: Final = "correct horse battery staple"
-"""The password of the one user."""
 
 
 def settings(store: str) -> Settings:

@@ -22,7 +22,7 @@ from pubqueue.accounts.accounts import FREE
 from pubqueue.accounts.credentials import Role, User
 from pubqueue.engine.observe import Phase
 from pubqueue.model.entities import ItemId
-from pubqueue.monitor.asking import address_of, is_guarded
+from pubqueue.monitor.asking import is_guarded
 from pubqueue.monitor.page.site import HEADERS, OFF
 from pubqueue.rules.inspect import Peek
 from pubqueue_xeps.wire.payloads.wrapper import wrap
@@ -193,10 +193,6 @@ async def test_behind_a_proxy_on_this_host_each_address_waits_for_itself(visitor
     assert (await visitor.post("/ui/login", {"password": LOOK}, headers=one))[0] == 429
     assert (await visitor.post("/ui/login", {"password": LOOK}, headers=other))[0] == 303
     assert await visitor.log_in(LOOK) == 303
-    odd = {"X-Forwarded-For": "nobody\u0000"}
-    assert address_of(make_mocked_request("GET", "/", headers=odd)) == ""
-    far = make_mocked_request("GET", "/", headers=other).clone(remote="198.51.100.7")
-    assert address_of(far) == "198.51.100.7"
 
 
 async def raw(place, text):
@@ -420,6 +416,8 @@ async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
         "?q=%00",
         "?after=a%00b",
         "item?node=jobs&id=%00",
+        "items?node=jobs&state=queued&after=odd",
+        "items?node=jobs&state=queued&after=01",
     ):
         assert (await visitor.get(f"/ui/{path}"))[0] == 400
 
@@ -528,7 +526,6 @@ def test_a_password_comes_from_this_host_or_a_proxy_that_is_named(remote, proxie
     request = make_mocked_request("POST", "/ui/login", headers=headers).clone(remote=remote)
     networks = [ip_network(text) for text in proxies]
     assert is_guarded(request, networks) is guarded
-    assert address_of(request, networks) == ("203.0.113.1" if guarded else remote)
 
 
 async def test_over_plain_http_from_elsewhere_no_login_is_possible(service, visitor, monkeypatch):

@@ -6,7 +6,7 @@ from pubqueue_xeps.client.ask import Denied, Unanswered
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.publications import Publications
 from pubqueue_xeps.errors import NotConfirmed, ServiceUnavailable
-from pubqueue_xeps.wire.published import NewItem
+from pubqueue_xeps.wire.publication import NewItem
 from pubqueue_xeps.wire.refusals import Refusal
 
 AT_REST = Denied(Refusal("cancel", "service-unavailable", text="I rest"))

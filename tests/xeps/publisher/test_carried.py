@@ -1,6 +1,8 @@
 """Publishes by message at each level, behind a real Prosody, and the file that they outlive the process in."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 from harness.batches.inside import connection_keeper, cut
@@ -18,9 +20,9 @@ from pubqueue_xeps.errors import (
     PendingFailed,
     Refused,
 )
-from pubqueue_xeps.publisher.blocking import BlockingPublisher
-from pubqueue_xeps.publisher.publisher import Publisher
-from pubqueue_xeps.wire.published import NewItem, Published
+from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
+from pubqueue_xeps.wire.publication import NewItem, Published
+from pubqueue_xeps.xep_qos.pending_file import PendingFile
 
 pytestmark = pytest.mark.e2e
 QUICK = Timings(answer=0.3, backoff_min=0.01, backoff_max=0.1, parting=2)
@@ -228,6 +230,17 @@ async def test_a_file_without_a_level_and_a_level_that_is_none_are_refused(setti
     for directory in (tmp_path, tmp_path / "not" / "there"):
         with pytest.raises(PendingFailed, match="cannot be used"):
             await Publisher(**settings, level="assured", pending=directory).open()
+
+
+async def test_a_file_with_a_level_that_nobody_writes_is_refused_with_its_message(tmp_path):
+    path = tmp_path / "pending.db"
+    PendingFile(path).close()
+    row = (7, "a@x/1", "b@x", "m", "i", "d", "certain", "sent", 0.0, "<message/>")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"INSERT INTO outgoing VALUES ({', '.join('?' * len(row))})", row)
+    for _ in range(2):  # and it is closed again
+        with pytest.raises(PendingFailed, match="message 7 has no level or step of this version"):
+            PendingFile(path)
 
 
 async def test_the_blocking_twin_does_the_same(service, settings, tmp_path):

@@ -22,7 +22,7 @@ from pubqueue_xeps.errors import (
     ServerUnreachable,
 )
 from pubqueue_xeps.publisher.publisher import Publisher
-from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id
+from pubqueue_xeps.wire.publication import NewItem, Published, Retracted, new_id
 
 pytestmark = pytest.mark.e2e
 QUICK = Timings(answer=0.3, backoff_min=0.01, backoff_max=0.1, parting=2)

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from proof.fuzz.bodies import BodyError, bodies, check
 
-from pubqueue_xeps.wire.payloads import content_type, data_element, wrapper, xml_body
+from pubqueue_xeps.wire.payloads import content_type, wrapper
 from pubqueue_xeps.wire.payloads.wrapper import Body, Wrapped, unwrap, wrap
 
 DATA = "urn:x-pubqueue:data:0"
@@ -71,8 +71,8 @@ def test_the_same_bytes_come_out_of_bodies_of_pieces_that_matter():
 
 
 def test_a_body_that_does_not_come_out_is_found(monkeypatch):
-    monkeypatch.setattr(data_element, "FORBIDDEN", b"")
-    monkeypatch.setattr(data_element, "PLAIN", bytes(set(range(256)) - set(b"&<>")))
+    monkeypatch.setattr(wrapper, "FORBIDDEN", b"")
+    monkeypatch.setattr(wrapper, "PLAIN", bytes(set(range(256)) - set(b"&<>")))
     with pytest.raises(BodyError):
         check(b"a\rb", "text/plain", is_text=False)
 
@@ -170,10 +170,8 @@ def test_a_body_without_a_type_is_text_if_the_protocol_defines_it_so():
 
 # --- XML ------------------------------------------------------------------------------------------
 
-DEEP = (
-    "<a xmlns='urn:x'>" + "<b>" * (xml_body.DEEPEST - 1) + "</b>" * (xml_body.DEEPEST - 1) + "</a>"
-)
-LONG = "u" * xml_body.MAX_NAMESPACE_LENGTH
+DEEP = "<a xmlns='urn:x'>" + "<b>" * (wrapper.DEEPEST - 1) + "</b>" * (wrapper.DEEPEST - 1) + "</a>"
+LONG = "u" * wrapper.MAX_NAMESPACE_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -228,7 +226,7 @@ def test_one_element_is_stored_as_it_is(body):
         "<text xmlns='urn:x-pubqueue:0'>a</text>",
         DEEP.replace("<b>", "<b><b>", 1).replace("</b>", "</b></b>", 1),
         f"<a xmlns='{LONG}u'/>",
-        f"<a xmlns='urn:x'>{'<b/>' * xml_body.MAX_ELEMENTS}</a>",
+        f"<a xmlns='urn:x'>{'<b/>' * wrapper.MAX_ELEMENTS}</a>",
     ],
 )
 def test_other_xml_is_stored_as_text_and_comes_out_as_it_was(body):

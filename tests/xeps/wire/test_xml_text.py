@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pubqueue_xeps.wire.payloads.xml_text import xml_text
+from pubqueue_xeps.wire.xml_text import xml_text
 
 names = st.from_regex(r"[a-z]{1,5}", fullmatch=True)
 texts = st.text(

@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from pubqueue_xeps import tracing
 from pubqueue_xeps.client.pace import Timings
+from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.item import BlockingItem
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.refusals import Release
-from pubqueue_xeps.worker.blocking_item import BlockingItem
-from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
@@ -370,7 +370,7 @@ async def test_a_trace_goes_from_the_publisher_through_each_attempt(etl, publish
 
 APP = """
 import asyncio, os, signal, sys
-from pubqueue_xeps.worker.handling.handlers import Handlers
+from pubqueue_xeps.handlers import Handlers
 
 app = Handlers()
 

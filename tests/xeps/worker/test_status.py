@@ -3,29 +3,35 @@
 import ast
 import asyncio
 import logging
+import threading
 from collections import Counter
 from pathlib import Path
 from string import Formatter
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
 import structlog
 from harness import virtual_time
 from harness.batches.inside import cut, held_items, session_of
+from harness.patience import TIMEOUT, turns
 from harness.servers.queue_service import in_turn, refuse, result
 
+from pubqueue import Handlers, Timings, Worker
+from pubqueue.testing import Service
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.refusals import Reject, Release
 from pubqueue_xeps.worker import status
-from pubqueue_xeps.worker.handling.handlers import Handlers
 from pubqueue_xeps.worker.status import (
     COUNTED,
     SENTENCES,
     STANDARD_ERROR,
+    LoopWatch,
     Minutes,
     report_minutes,
     show,
     wanted,
+    watched,
 )
 
 
@@ -240,3 +246,96 @@ async def test_a_quiet_worker_reports_nothing(unset, capsys, service, worker_of)
     async with worker_of(status=False):
         pass
     assert capsys.readouterr().err == ""
+
+
+# An event loop that stands still is told, with the handler and its line.
+
+
+WATCHES = status.WATCHES
+
+
+class Freeing(logging.Handler):
+    """Keeps what is logged, and lets go on whoever waits for the loop to be missed."""
+
+    def __init__(self):
+        super().__init__()
+        self.missed = threading.Event()
+        self.reported = []
+
+    def emit(self, record):
+        facts = record.pubqueue
+        if facts["event"].startswith("loop."):
+            self.reported.append((facts["event"], facts["where"], facts["seconds"]))
+            self.missed.set()
+
+
+@pytest.fixture
+def stalls():
+    handler, logger = Freeing(), logging.getLogger("pubqueue_xeps")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+@pytest.fixture
+def own_service():
+    with Service() as own_service:
+        own_service.create("jobs")
+        own_service.publish("jobs", 1, id="a")
+        yield own_service
+
+
+def worker(own_service):
+    timings = Timings(stall=0.05)
+    return Worker(**own_service.account(), node="jobs", signals=(), timings=timings)
+
+
+@pytest.mark.parametrize("several", [False, True])
+async def test_the_handler_that_blocks_is_named_with_its_line(own_service, stalls, several):
+    async def rebook(item):
+        assert stalls.missed.wait(TIMEOUT)  # blocks the loop until somebody has missed it
+
+    app = Handlers()
+    app.handler()(rebook)
+    await own_service.run(worker(own_service), app if several else rebook, node="jobs")
+    (missed, *_, over) = stalls.reported
+    assert [missed[0], over[0]] == ["loop.stands_still", "loop.stood_still"]
+    assert missed[1].startswith(f"the handler rebook, {__file__}:")
+    assert over[1] == missed[1]
+    assert over[2] >= missed[2] > 0
+    assert own_service.done("jobs") == ["a"]
+
+
+async def test_a_handler_that_waits_is_not_one_that_blocks(own_service, stalls):
+    looked = threading.Event()
+
+    def look(loop):
+        # when this is done, the handler waits, and the loop for us
+        asyncio.run_coroutine_threadsafe(turns(), loop).result(TIMEOUT)
+        WATCHES[loop].look(monotonic() + 3600)  # long after any beat
+        looked.set()
+
+    async def waits(item):
+        await asyncio.to_thread(look, asyncio.get_running_loop())
+
+    await own_service.run(worker(own_service), waits, node="jobs")
+    assert looked.is_set()
+    assert stalls.reported == []
+
+
+async def test_one_thread_watches_a_loop_however_many_workers_it_has():
+    def threads():
+        return [it.name for it in threading.enumerate()].count("pubqueue watch")
+
+    with watched(60), watched(60):
+        assert threads() == 1
+    assert threads() == 0
+    assert not WATCHES
+
+
+async def test_a_lasting_state_is_logged_each_time_its_age_doubles(stalls):
+    watch = LoopWatch(asyncio.get_running_loop(), 2)
+    watch.beaten = 0
+    for now in (1, 3, 4, 5, 7, 10, 20):
+        watch.look(now)  # of this very loop, which is in this test
+    assert [seconds for _, _, seconds in stalls.reported] == [2.5, 6.5, 19.5]

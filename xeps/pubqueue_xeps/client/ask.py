@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from slixmpp.exceptions import IqError
 from slixmpp.jid import JID
@@ -19,16 +19,16 @@ from slixmpp.xmlstream.matcher.idsender import MatchIDSender
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import CLIENT
-from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.wire.xml_text import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
     from xml.etree.ElementTree import Element
 
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.wire.refusals import Refusal
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
 
 
 TIMEOUT = 120
@@ -154,15 +154,3 @@ class PendingIqs:
 
 
 # Waiting in one thread for a coroutine in another thread's event loop.
-
-T = TypeVar("T")
-
-
-def wait_for(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine in `loop` and return its result; cancel it if the wait is interrupted."""
-    future = asyncio.run_coroutine_threadsafe(work, loop)
-    try:
-        return future.result()
-    except BaseException:  # usually an interrupt: no thread waits for it any more
-        future.cancel()
-        raise

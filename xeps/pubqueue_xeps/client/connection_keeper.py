@@ -11,7 +11,7 @@ from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import LoginFailed, PubqueueError, Replaced, ServerUnreachable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import PING
-from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.requests import IqRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

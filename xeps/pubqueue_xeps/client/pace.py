@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import PING
 from pubqueue_xeps.wire.times import Span, span
-from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.wire.xml_text import quote
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

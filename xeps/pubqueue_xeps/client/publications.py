@@ -16,17 +16,23 @@ from pubqueue_xeps.client.pace import BytesInFlight
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id, wrapped
+from pubqueue_xeps.wire.publication import (
+    NewItem,
+    Published,
+    Retracted,
+    new_id,
+    publication,
+    wrapped,
+)
 from pubqueue_xeps.wire.refusals import Refusal
-from pubqueue_xeps.wire.requests import pages, publishing, settling
-from pubqueue_xeps.wire.requests.publication import publication
+from pubqueue_xeps.wire.requests import pages, publishing, queueing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.pace import Timings
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 - 1024
 """The maximum size of a request that Prosody and ejabberd accept from a client in Debian's configuration, in bytes,
@@ -98,11 +104,11 @@ class Publications:
 
         Raises NoSuchNode, Refused, ServiceUnavailable or NotConfirmed.
         """
-        question = settling.request(node, item)
+        question = queueing.request(node, item)
         try:
             answer, first = await self._answered(question, node, timeout)
             if not isinstance(answer, Refusal):
-                return Retracted(node, item, there=True, locked=settling.locked(answer))
+                return Retracted(node, item, there=True, locked=queueing.locked(answer))
             if answer.condition != "item-not-found":
                 raise refusals.failure(answer, self._service, node)
             await self._find(node, timeout)

@@ -4,21 +4,28 @@ slixmpp retries an unreachable server without end and reports each failure as an
 decisive event, and turns it into a return or an exception.
 """
 
+from __future__ import annotations
+
 import asyncio
 import ipaddress
 import ssl
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from slixmpp import ClientXMPP
 from slixmpp.jid import JID, InvalidJID
-from slixmpp.xmlstream import StanzaBase
 
-from pubqueue_xeps.client import in_process
 from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
 from pubqueue_xeps.wire.times import Span, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from xml.etree.ElementTree import Element
+
+    from slixmpp.xmlstream import StanzaBase
+
+    Accept = Callable[[asyncio.Protocol], None]
+
 
 __all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "make_client"]
 
@@ -45,6 +52,12 @@ MECHANISMS: Final = frozenset(
 _NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no authority, for clients without TLS: loading the system's authorities takes slixmpp a tenth of a second."""
 
+IN_PROCESS: Final[dict[tuple[str, int], Accept]] = {}
+"""Servers in this process, for tests, by host and port: until one is removed, a `Client` that would connect there is
+connected to it without a socket. Nothing else changes for the client: it opens its stream, logs in and is disconnected
+as over TCP. The function accepts a connection. It is called in the client's running event loop with the client's
+protocol, and calls its `connection_made`."""
+
 
 class Client(ClientXMPP):
     """slixmpp's client with a fast path for frequent stanzas.
@@ -67,7 +80,7 @@ class Client(ClientXMPP):
         server_hostname: str | None,
     ) -> bool:
         """Connect over TCP, or to the server in this process that has the address."""
-        accept = in_process.SERVERS.get((host, port))
+        accept = IN_PROCESS.get((host, port))
         if accept is None:
             return await super()._attempt_connection(host, port, tls, server_hostname)
         self.event_when_connected = "connected"

@@ -13,8 +13,8 @@ from pubqueue_xeps.errors import NotConfirmed, PubqueueError, Refused
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import CLIENT, PUBSUB
-from pubqueue_xeps.wire.published import Published
-from pubqueue_xeps.wire.xml_escape import attributes
+from pubqueue_xeps.wire.publication import Published
+from pubqueue_xeps.wire.xml_text import attributes
 from pubqueue_xeps.xep_qos import XEP_QOS, Retry, qos
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.client.xmpp_client import Client
-    from pubqueue_xeps.wire.published import NewItem
+    from pubqueue_xeps.wire.publication import NewItem
     from pubqueue_xeps.xep_qos import Level, Pending, Sent
     from pubqueue_xeps.xep_qos.pending_file import PendingFile
 

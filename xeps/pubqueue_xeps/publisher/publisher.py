@@ -3,36 +3,43 @@
     async with Publisher() as publisher:                        # the connection is in PUBQUEUE_URL
         await publisher.publish("jobs", {"flight": "LH 400"})
 
-`BlockingPublisher` does the same without asyncio.
+`BlockingPublisher` does the same without asyncio:
+
+    with BlockingPublisher() as publisher:
+        publisher.publish("jobs", {"flight": "LH 400"})
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from pubqueue_xeps.client.connection import Connect, Connection, connect
 from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
-from pubqueue_xeps.client.forks import Process
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, Publications, new_item
+from pubqueue_xeps.client.threads import Blocking, Process, blocking, takes, wait_for
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, ServerUnreachable
 from pubqueue_xeps.publisher.carried import CarriedPublications
 from pubqueue_xeps.publisher.replies import Replies, Reply
-from pubqueue_xeps.wire.published import carrying
+from pubqueue_xeps.wire.publication import carrying
 from pubqueue_xeps.wire.times import Span, span
 from pubqueue_xeps.xep_qos.levels import level_of
 from pubqueue_xeps.xep_qos.pending_file import PendingFile
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
-    from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
+    from pubqueue_xeps.wire.publication import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
     from pubqueue_xeps.xep_qos.levels import Level, Pending
+
+
+R = TypeVar("R")
 
 TIMEOUT: Final = 60
 IN_FLIGHT: Final = 100
@@ -374,3 +381,118 @@ def _all_of(results: list[Published | Exception], node: str) -> list[Published]:
         f"{missing} of {len(results)} items were not published to {node!r}; the first: {first}",
         results,
     ) from first
+
+
+class BlockingPublisher(Blocking[Publisher]):
+    """A `Publisher` whose methods block, for programs without asyncio; a context manager, or used by `open` and `close`.
+
+    The arguments and the exceptions are those of `Publisher`. The connection runs in its own thread, which also reads the
+    items of `publish_many`, and any number of threads may share it: make one publisher for the program, not one for each
+    item. After a fork, make a new one: using one that was opened before the fork raises RuntimeError.
+    """
+
+    @takes(Publisher.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of `Publisher`
+        self._twin = Publisher(*args, **kwargs)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._changing = threading.Lock()
+        self._process = Process()
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        password: str | None = None,
+        *,
+        timeout: Span = TIMEOUT,
+        timings: Timings | None = None,
+    ) -> Self:
+        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; `password` comes from the environment by default."""
+        return cls(url=url, password=password, timeout=timeout, timings=timings)
+
+    def open(self) -> None:
+        """Log in; entering the context manager does the same."""
+        if self._loop is not None:
+            self._process.check()  # first: the thread that has the lock may belong to the other process
+        with self._changing:
+            if self._loop is not None:
+                raise RuntimeError("The publisher is open already.")
+            self._process = Process()
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._loop,), name="pubqueue publisher", daemon=True
+            )
+            self._thread.start()
+            try:
+                self._wait(self._twin.open())
+            except BaseException:
+                self._end()
+                raise
+
+    def close(self) -> None:
+        """Log out and give up publishes that are not confirmed yet. Closing twice, or after a fork, does nothing."""
+        if not self._process.is_ours:
+            return
+        with self._changing:
+            if self._loop is None:
+                return
+            try:
+                self._wait(self._twin.close())
+            finally:
+                self._end()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def jid(self) -> str:
+        """The full JID under which the publisher is logged in."""
+        return self._twin.jid
+
+    def pending(self) -> list[Pending]:
+        """Return the publishes in the file that have no final answer yet, oldest first."""
+
+        async def look() -> list[Pending]:
+            return self._twin.pending()
+
+        return self._wait(look())
+
+    publish = blocking(Publisher.publish)
+    publish_many = blocking(Publisher.publish_many)
+    retract = blocking(Publisher.retract)
+    ask = blocking(Publisher.ask)
+
+    def _wait(self, work: Coroutine[Any, Any, R]) -> R:
+        if self._loop is None:
+            work.close()
+            raise RuntimeError("The publisher is not connected: enter it with `with`.")
+        try:
+            self._process.check()
+        except RuntimeError:
+            work.close()
+            raise
+        return wait_for(work, self._loop)
+
+    @staticmethod
+    def _run(loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def _end(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()

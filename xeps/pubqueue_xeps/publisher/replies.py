@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, Refused
 from pubqueue_xeps.wire.ns import CLIENT, DATA, PUBSUB
-from pubqueue_xeps.wire.payloads.payload import Content
-from pubqueue_xeps.wire.published import new_id, wrapped
+from pubqueue_xeps.wire.payloads.decoding import Content
+from pubqueue_xeps.wire.publication import new_id, wrapped
 from pubqueue_xeps.wire.refusals import CORRELATION, PLACE, REPLY_TO, correlation
-from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.xml_escape import attributes, quote
-from pubqueue_xeps.xep_0254.event import Delivered, read_event
+from pubqueue_xeps.wire.requests import IqRequest, publishing
+from pubqueue_xeps.wire.xml_text import attributes, quote
+from pubqueue_xeps.xep_0254.queueing import Delivered, read_event
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.client.publications import Publications
-    from pubqueue_xeps.wire.published import NewItem
+    from pubqueue_xeps.wire.publication import NewItem
 
 MESSAGE: Final = f"{{{CLIENT}}}message"
 ITEM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}items/{{{PUBSUB}}}item"

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.errors import NoSuchNode, NotAQueue, PubqueueError, Refused, ServiceUnavailable
+from pubqueue_xeps.wire.names import joined
 from pubqueue_xeps.wire.ns import STANZAS
 from pubqueue_xeps.wire.times import until
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -206,7 +207,7 @@ MAX_ID_BYTES: Final = 1023
 
 def correlation(node: str, name: str) -> str:
     """Return the id of the reply to an item."""
-    return bounded(f"{node}/{name}")
+    return bounded(joined(node, name))
 
 
 def bounded(name: str) -> str:

@@ -1,7 +1,7 @@
 """Passes the items of one worker to its handlers.
 
 An item whose handler is busy keeps waiting while others overtake it. It has not been begun, so it is released after
-half of its lock's time, like all waiting items (`lock_extender`), or as soon as the worker ends. It is not released
+half of its lock's time, like all waiting items (`LockExtender`), or as soon as the worker ends. It is not released
 earlier to make room for other kinds of work: with a long queue of one kind, the worker would then fetch and release
 item after item, as fast as the connection allows.
 """
@@ -9,26 +9,30 @@ item after item, as fast as the connection allows.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.log import log
+from pubqueue_xeps.client.threads import in_thread, is_async, name_of
+from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.item import BlockingItem
+from pubqueue_xeps.limits import TimeLimit, tries
+from pubqueue_xeps.log import log, trimmed
+from pubqueue_xeps.middleware import handler_name, wrapped
 from pubqueue_xeps.wire.refusals import Reject, Verdict
-from pubqueue_xeps.worker.blocking_item import BlockingItem
-from pubqueue_xeps.worker.handling.limits import TimeLimit, tries
-from pubqueue_xeps.worker.handling.middleware import handler_name, wrapped
 from pubqueue_xeps.worker.status import at_work
-from pubqueue_xeps.worker.threads import in_thread, trimmed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from pubqueue_xeps.worker.handling.handler import Handler
-    from pubqueue_xeps.worker.handling.handlers import Handlers
-    from pubqueue_xeps.worker.handling.middleware import Middleware
+    from pubqueue_xeps.handlers import Handler
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.middleware import Middleware
     from pubqueue_xeps.worker.held_items import HeldItems
-    from pubqueue_xeps.worker.item import Item
+
 
 MAX_CHOSEN: Final = 10_000
 """Choices that are remembered, for waiting items and some that have left."""
@@ -186,3 +190,35 @@ class HandlerRuns:
             self._on_room()
 
         ended.add_done_callback(over)
+
+
+@contextmanager
+def in_threads(
+    handler: Callable[[BlockingItem], object], number: int
+) -> Iterator[Callable[[Item], Awaitable[object]]]:
+    """Yield a coroutine function that runs `handler`, a plain function, in one of `number` threads; wait for the threads at the end."""
+    if isinstance(handler, Handlers):
+        raise TypeError("Pass Handlers to `run`, which runs blocking ones in threads.")
+    if not callable(handler):
+        raise TypeError(f"The handler is {handler!r}; it takes a plain function.")
+    if is_async(handler):
+        raise TypeError(
+            f"The handler {name_of(handler)} is a coroutine function: give it to `run`."
+        )
+
+    def call(item: BlockingItem) -> object:
+        result = handler(item)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise TypeError("The handler returns a coroutine: give it to `run`.")
+        return result
+
+    with ThreadPoolExecutor(number, "pubqueue handler") as threads:
+
+        async def handle(item: Item) -> object:
+            loop = asyncio.get_running_loop()
+            context = contextvars.copy_context()
+            return await loop.run_in_executor(threads, context.run, call, BlockingItem(item, loop))
+
+        handle.__name__ = name_of(handler)  # the name of the handler in logs
+        yield handle

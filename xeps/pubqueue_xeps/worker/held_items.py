@@ -19,12 +19,11 @@ from xml.etree.ElementTree import Element, canonicalize, tostring
 
 from pubqueue_xeps.client.publications import Publications
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfirmed, PubqueueError
+from pubqueue_xeps.item import Item, State, Verb
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import CLIENT
-from pubqueue_xeps.worker.item import Item, State
-from pubqueue_xeps.worker.lock_extender import LockExtender, TouchRequests
-from pubqueue_xeps.worker.settlement import Answer, Settlements, Verb
-from pubqueue_xeps.xep_0254.event import (
+from pubqueue_xeps.worker.settlement import Answer, LockExtender, Settlements, TouchRequests
+from pubqueue_xeps.xep_0254.queueing import (
     Deleted,
     Delivered,
     Purged,
@@ -38,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue_xeps.client.pace import Timings
-    from pubqueue_xeps.wire.published import NewItem, Published
+    from pubqueue_xeps.wire.publication import NewItem, Published
     from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.worker.queue_session import QueueSession
-    from pubqueue_xeps.xep_0254.event import Place
+    from pubqueue_xeps.xep_0254.queueing import Place
 
     Unsure = tuple[Verb, Outcome | None]
     """The requested end of an item that is not confirmed yet."""

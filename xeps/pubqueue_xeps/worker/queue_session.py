@@ -30,9 +30,9 @@ from pubqueue_xeps.errors import (
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import PING, PUBQUEUE, QOS, TIME
-from pubqueue_xeps.wire.requests import subscribing
+from pubqueue_xeps.wire.requests.queueing import unsubscribe
 from pubqueue_xeps.wire.times import read_time
-from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.wire.xml_text import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
 from pubqueue_xeps.xep_qos import XEP_QOS, Limits, qos
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from slixmpp.xmlstream import StanzaBase
 
     from pubqueue_xeps.client.pace import Timings
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
     from pubqueue_xeps.xep_qos import Level
 
@@ -183,7 +183,7 @@ class QueueSession:
         """End the subscriptions: locks stay, and no new items are delivered (XEP-0254 section 4)."""
         self._wanted = False
         for node in self._nodes:
-            wanted = subscribing.unsubscribe(node, self.jid).body
+            wanted = unsubscribe(node, self.jid).body
             start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
             self.send(start.encode() + wanted)
 

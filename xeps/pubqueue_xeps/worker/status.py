@@ -21,8 +21,7 @@ from weakref import WeakKeyDictionary
 import structlog
 
 from pubqueue_xeps.client.connection import QUIET
-from pubqueue_xeps.log import log
-from pubqueue_xeps.worker.threads import is_ours, is_theirs
+from pubqueue_xeps.log import is_ours, is_theirs, log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

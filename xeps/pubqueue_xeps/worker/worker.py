@@ -38,36 +38,37 @@ work in `asyncio.to_thread`. A lock can still be lost, usually with the connecti
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, ExitStack
+import signal
+import threading
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from pubqueue_xeps.client.connection import Connect, connect
 from pubqueue_xeps.client.pace import Timings
+from pubqueue_xeps.client.threads import is_async, name_of
 from pubqueue_xeps.errors import ConfigurationError
-from pubqueue_xeps.log import log
+from pubqueue_xeps.handlers import Handlers
+from pubqueue_xeps.limits import whole
+from pubqueue_xeps.log import log, trimmed
 from pubqueue_xeps.wire.times import Span, span
-from pubqueue_xeps.worker.blocking_item import in_threads
-from pubqueue_xeps.worker.dispatcher import Dispatcher
-from pubqueue_xeps.worker.handling.handler import is_async, name_of
-from pubqueue_xeps.worker.handling.handlers import Handlers
-from pubqueue_xeps.worker.handling.limits import whole
+from pubqueue_xeps.worker.dispatcher import Dispatcher, in_threads
 from pubqueue_xeps.worker.held_items import HeldItems
 from pubqueue_xeps.worker.queue_session import QueueSession
 from pubqueue_xeps.worker.status import STANDARD_ERROR, at_work, report_minutes, wanted, watched
-from pubqueue_xeps.worker.threads import stopping_on, trimmed
 from pubqueue_xeps.xep_qos.levels import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
     from types import TracebackType
 
-    from pubqueue_xeps.worker.blocking_item import BlockingItem
-    from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.item import BlockingItem, Item
     from pubqueue_xeps.xep_qos import Level
 
     Handle = Callable[[Item], Awaitable[object]]
+    from collections.abc import Callable, Iterator
+
 
 SIGNALS: Final = (SIGTERM, SIGINT)
 REQUESTS: Final = 10
@@ -353,3 +354,55 @@ async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
                 error=type(error).__name__,
                 exc_info=trimmed(error),
             )
+
+
+# SIGTERM and SIGINT: the first one stops the workers, the second kills the program.
+
+_stops: dict[tuple[asyncio.AbstractEventLoop, signal.Signals], list[Callable[[], bool]]] = {}
+
+
+@contextmanager
+def stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], bool]) -> Iterator[None]:
+    """Call `stop` on the first of `signals`; the second has its default effect.
+
+    So has the first one, if no `stop` has anything to finish; each returns whether it has. All workers in one event
+    loop are stopped together. Outside the main thread this does nothing, because Python cannot catch signals there.
+    """
+    loop = asyncio.get_running_loop()
+    keys = [(loop, signal.Signals(number)) for number in signals]
+    if threading.current_thread() is not threading.main_thread():
+        keys = []
+    for key in keys:
+        if key not in _stops:
+            _stops[key] = []
+            loop.add_signal_handler(key[1], _caught, key)
+        _stops[key].append(stop)
+    try:
+        yield
+    finally:
+        for key in keys:
+            _forget(key, stop)
+
+
+def _caught(key: tuple[asyncio.AbstractEventLoop, signal.Signals]) -> None:
+    stops = list(_stops[key])
+    _stops[key].clear()
+    _release(key)
+    stopped = [stop() for stop in stops]
+    if not any(stopped):
+        signal.raise_signal(key[1])
+
+
+def _forget(
+    key: tuple[asyncio.AbstractEventLoop, signal.Signals], stop: Callable[[], bool]
+) -> None:
+    waiting = _stops.get(key)
+    if waiting and stop in waiting:
+        waiting.remove(stop)
+        if not waiting:
+            _release(key)
+
+
+def _release(key: tuple[asyncio.AbstractEventLoop, signal.Signals]) -> None:
+    del _stops[key]
+    key[0].remove_signal_handler(key[1])

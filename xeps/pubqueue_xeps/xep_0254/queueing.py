@@ -1,12 +1,12 @@
 """XEP-0254: PubSub Queueing, the subscriber's side, as a slixmpp plugin.
 
-Events for queues that were subscribed with `subscribe_queue`, each with a frozen dataclass of
-`pubqueue_xeps.xep_0254.event`: `queue_item`, `queue_retract`, `queue_unlock`, `queue_purge` and `queue_delete`.
+Events for queues that were subscribed with `subscribe_queue`, each with a frozen dataclass: `queue_item`,
+`queue_retract`, `queue_unlock`, `queue_purge` and `queue_delete`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import uuid4
 
@@ -17,22 +17,14 @@ from slixmpp.xmlstream.matcher import MatchXPath
 
 from pubqueue_xeps.client.ask import ask, ask_about
 from pubqueue_xeps.errors import ItemDead, NotAQueue, Refused
-from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.ns import EVENT, PUBQUEUE
-from pubqueue_xeps.wire.requests import pages, publishing, subscribing
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.requests.publication import publication
-from pubqueue_xeps.wire.requests.settling import ItemRequests, deadline, fault
-from pubqueue_xeps.wire.times import until
-from pubqueue_xeps.xep_0254.event import (
-    Deleted,
-    Delivered,
-    Purged,
-    QueueEvent,
-    Retracted,
-    Unlocked,
-    read_event,
-)
+from pubqueue_xeps.log import log
+from pubqueue_xeps.wire import ns, refusals
+from pubqueue_xeps.wire.ns import PUBQUEUE, QUEUEING, QUEUEING_SHORT, SHIM
+from pubqueue_xeps.wire.publication import publication
+from pubqueue_xeps.wire.requests import IqRequest, pages, publishing
+from pubqueue_xeps.wire.requests import queueing as words
+from pubqueue_xeps.wire.requests.queueing import ItemRequests, deadline, fault
+from pubqueue_xeps.wire.times import read_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +35,155 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.times import When
+
+
+__all__ = [
+    "XEP_0254",
+    "Deleted",
+    "Delivered",
+    "Lock",
+    "Purged",
+    "QueueSubscription",
+    "Retracted",
+    "Unlocked",
+    "queueing",
+]
+
+# The events of a queue, read from bare elements (sections 2.2 to 2.4).
+
+Place = tuple[str, str]
+"""A node and the id of an item in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The lock under which an item was delivered; `token` only increases, `failed` counts failures so far."""
+
+    token: int
+    deadline: datetime
+    attempt: int
+    published: datetime | None
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """An item is locked to us. A service that does not know `urn:x-pubqueue:0` sends no `lock`.
+
+    `headers` are the publisher's (XEP-0131); for a repeated name, the last value.
+    """
+
+    service: str
+    node: str
+    id: str
+    payload: Element | None
+    publisher: str | None
+    lock: Lock | None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Retracted:
+    """The item is deleted; if we retracted it, its work may be committed now."""
+
+    service: str
+    node: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocked:
+    """The item is no longer locked to us: we unlocked it, or the lock timed out."""
+
+    service: str
+    node: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """All items of the node are gone (XEP-0060 section 8.5)."""
+
+    service: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The node is gone (XEP-0060 section 8.4)."""
+
+    service: str
+    node: str
+
+
+QueueEvent = Delivered | Retracted | Unlocked | Purged | Deleted
+
+EVENT: Final = f"{{{ns.EVENT}}}event"
+ITEMS: Final = f"{{{ns.EVENT}}}items"
+ITEM: Final = f"{{{ns.EVENT}}}item"
+RETRACT: Final = f"{{{ns.EVENT}}}retract"
+PURGE: Final = f"{{{ns.EVENT}}}purge"
+DELETE: Final = f"{{{ns.EVENT}}}delete"
+UNLOCK: Final = frozenset(f"{{{ns}}}unlock" for ns in (QUEUEING, QUEUEING_SHORT))
+LOCK: Final = f"{{{PUBQUEUE}}}lock"
+HEADERS: Final = f"{{{SHIM}}}headers"
+
+
+def read_event(message: Element) -> list[QueueEvent]:
+    """Return the events of a queue in a message, in their order; empty if it has none."""
+    event = message.find(EVENT)
+    if event is None or message.get("type") == "error":
+        return []
+    found: list[QueueEvent] = []
+    service = message.get("from", "")
+    for part in event:
+        node = part.get("node", "")
+        if part.tag == ITEMS:
+            found += _read_items(message, part, service, node)
+        elif part.tag == PURGE:
+            found.append(Purged(service, node))
+        elif part.tag == DELETE:
+            found.append(Deleted(service, node))
+    return found
+
+
+def _read_items(message: Element, items: Element, service: str, node: str) -> list[QueueEvent]:
+    found: list[QueueEvent] = []
+    for child in items:
+        id = child.get("id", "")  # noqa: A001 - the name of the attribute
+        if child.tag == ITEM:
+            payload = child[0] if len(child) else None
+            lock = _read_lock(message)
+            headers = message.find(HEADERS)
+            named = {} if headers is None else {it.get("name", ""): it.text or "" for it in headers}
+            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock, named))
+        elif child.tag == RETRACT:
+            found.append(Retracted(service, node, id))
+        elif child.tag in UNLOCK:
+            found.append(Unlocked(service, node, id))
+    return found
+
+
+def _read_lock(message: Element) -> Lock | None:
+    lock = message.find(LOCK)
+    if lock is None:
+        return None
+    published = lock.get("published")
+    try:
+        return Lock(
+            token=int(lock.get("token", "")),
+            deadline=read_time(lock.get("deadline", "")),
+            attempt=int(lock.get("attempt", "")),
+            published=None if published is None else read_time(published),
+            failed=int(lock.get("failed", "0")),
+        )
+    except ValueError as error:
+        # the item is usable without it
+        log.warning("lock.unreadable", sender=message.get("from"), error=str(error))
+        return None
+
+
+# The plugin.
 
 EVENT_NAMES: Final[dict[type[QueueEvent], str]] = {
     Delivered: "queue_item",
@@ -79,7 +220,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         self._queues: set[tuple[str, str]] = set()
         self._features: dict[str, frozenset[str]] = {}
         self.xmpp.add_event_handler("session_start", self._forget_services)
-        event = f"{{{self.xmpp.default_ns}}}message/{{{EVENT}}}event"
+        event = f"{{{self.xmpp.default_ns}}}message/{{{ns.EVENT}}}event"
         self.xmpp.register_handler(Callback("Queue Event", MatchXPath(event), self._handle_event))
 
     def plugin_end(self) -> None:
@@ -117,13 +258,13 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     async def unsubscribe_queue(self, service: str, node: str, *, jid: str | None = None) -> None:
         """End the subscription; items locked to it stay locked until they are settled or time out."""
         self._queues.discard((service, node))
-        wanted = subscribing.unsubscribe(node, jid or self.xmpp.boundjid.full)
+        wanted = words.unsubscribe(node, jid or self.xmpp.boundjid.full)
         await ask_about(self.xmpp, service, node, wanted)
 
     async def is_subscribed(self, service: str, node: str) -> bool:
         """Return whether our full JID is subscribed (XEP-0060 section 5.6); raise slixmpp's IqError if refused."""
-        answer = await ask(self.xmpp, service, subscribing.own(node))
-        return subscribing.has(answer, self.xmpp.boundjid.full)
+        answer = await ask(self.xmpp, service, words.own(node))
+        return words.has(answer, self.xmpp.boundjid.full)
 
     async def ask_extended(self, service: str) -> bool:
         """Return whether a service supports `urn:x-pubqueue:0` (XEP-0030 section 3.1).
@@ -227,14 +368,14 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         self, service: str, node: str, jid: str | None, window: int, level: str | None
     ) -> QueueSubscription:
         subscriber = jid or self.xmpp.boundjid.full
-        options = {subscribing.QUEUE_REQUESTS: str(window)}
-        options |= {} if level is None else {subscribing.QOS_LEVEL: level}
+        options = {words.QUEUE_REQUESTS: str(window)}
+        options |= {} if level is None else {words.QOS_LEVEL: level}
         reply = await self._negotiate(service, node, subscriber, options)
-        requests = subscribing.granted(reply)
+        requests = words.granted(reply)
         if requests is None:
-            await ask_about(self.xmpp, service, node, subscribing.unsubscribe(node, subscriber))
+            await ask_about(self.xmpp, service, node, words.unsubscribe(node, subscriber))
             raise NotAQueue(f"{node!r} at {service} is not a work queue.", node=node)
-        subscription = reply.find(subscribing.SUBSCRIPTION)
+        subscription = reply.find(words.SUBSCRIPTION)
         state = "" if subscription is None else subscription.get("subscription", "")
         if subscription is None or state != "subscribed":
             raise Refused(
@@ -249,19 +390,19 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     async def _negotiate(
         self, service: str, node: str, jid: str, options: dict[str, str]
     ) -> Element:
-        wanted = subscribing.subscribe(node, jid, options)
+        wanted = words.subscribe(node, jid, options)
         try:
             return await ask(self.xmpp, service, wanted)
         except IqError as error:
             no = refusals.read(error.iq.xml)
             if no.detail != "configuration-required":
                 raise refusals.failure(no, service, node) from None
-            answers = subscribing.fill(error.iq.xml, options)
+            answers = words.fill(error.iq.xml, options)
         if not answers:
             raise NotAQueue(
                 f"{node!r} at {service} asks for options, but for no window.", node=node
             )
-        return await ask_about(self.xmpp, service, node, subscribing.subscribe(node, jid, answers))
+        return await ask_about(self.xmpp, service, node, words.subscribe(node, jid, answers))
 
     def _handle_event(self, message: StanzaBase) -> None:
         for event in read_event(message.xml):

@@ -94,7 +94,12 @@ class PendingFile:
             self._database = _open(path)
             self._thread = ThreadPoolExecutor(1, "pubqueue pending")
             for sent in _rows(self._database, "outgoing", Outgoing):
-                sent.level, sent.step = Level(sent.level), Step(sent.step)
+                try:
+                    sent.level, sent.step = Level(sent.level), Step(sent.step)
+                except ValueError as error:
+                    self.close()
+                    why = f"message {sent.number} has no level or step of this version: {error}"
+                    raise _unusable(path, why) from None
                 self.outgoing[sent.peer, sent.msg_id] = sent
             for kept in sorted(_rows(self._database, "held", Held), key=lambda row: row.until):
                 self.remember(kept)
@@ -207,7 +212,11 @@ def _open(path: str | Path) -> sqlite3.Connection:
         if why is None:
             return database
         database.close()
-    raise PendingFailed(f"The file of pending messages {path} cannot be used: {why}.")
+    raise _unusable(path, why)
+
+
+def _unusable(path: str | Path, why: str | None) -> PendingFailed:
+    return PendingFailed(f"The file of pending messages {path} cannot be used: {why}.")
 
 
 def _prepare(database: sqlite3.Connection) -> str | None:

@@ -18,7 +18,7 @@ from pubqueue_xeps.errors import PendingFailed
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import PUBQUEUE, STANZAS
 from pubqueue_xeps.wire.requests import qos
-from pubqueue_xeps.wire.xml_escape import attributes
+from pubqueue_xeps.wire.xml_text import attributes
 from pubqueue_xeps.xep_qos.pending_file import Held, PendingFile
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.ns import CLIENT, COMPONENT, QOS
 from pubqueue_xeps.wire.refusals import Refusal
 from pubqueue_xeps.wire.requests import pages, qos
-from pubqueue_xeps.wire.xml_escape import quote
+from pubqueue_xeps.wire.xml_text import quote
 from pubqueue_xeps.xep_qos.levels import Level, Sent, Step
 from pubqueue_xeps.xep_qos.pending_file import Outgoing, PendingFile
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.wire.requests.iq import IqRequest
+    from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.xep_qos.levels import Retry
 
 IQS: Final = frozenset(f"{{{space}}}iq" for space in (CLIENT, COMPONENT))

@@ -20,18 +20,7 @@ from pubqueue.engine.listings import (
 from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
 from pubqueue.model.entities import Affiliation
 from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MessageTotal, mark_of
-from pubqueue.rules.messages import (
-    SLICE,
-    DeliverFacts,
-    EndFacts,
-    EndForwardFacts,
-    ForwardFacts,
-    KeepFacts,
-    ListMessagesFacts,
-    ReadMessageFacts,
-    depends_on_affiliation,
-    is_due,
-)
+from pubqueue.rules import messages
 from pubqueue.rules.presence import Bounce
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.registrations import (
@@ -52,17 +41,6 @@ if TYPE_CHECKING:
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Jid
     from pubqueue.model.records import Forwarded, KeptMessage
-    from pubqueue.rules.messages import (
-        DeliverMessage,
-        DropMessages,
-        EndForward,
-        ForgetMessages,
-        Forward,
-        Inner,
-        KeepMessage,
-        ListMessages,
-        ReadMessage,
-    )
     from pubqueue.rules.registrations import (
         Claim,
         Enable,
@@ -96,12 +74,12 @@ FACTS: Final[dict[type, Callable[[Context, Any], object]]] = {
 # fmt: on
 
 
-def for_keep_message(context: Context, request: KeepMessage) -> KeepFacts:
+def for_keep_message(context: Context, request: messages.KeepMessage) -> messages.KeepFacts:
     """Return what is known of the message and of its account."""
     rows, by, limits = context.rows, request.by, context.terms.messages
-    asks = depends_on_affiliation(by, limits.assured_from)
+    asks = messages.depends_on_affiliation(by, limits.assured_from)
     affiliated = asks and bool(rows.page(NodesOfAccount(by.account, roles=_SOMETHING)))
-    return KeepFacts(
+    return messages.KeepFacts(
         context.now,
         rows.row(KEPT_MESSAGES, mark_of(by.jid, request.msg_id)),
         _total(rows, by.account),
@@ -111,36 +89,36 @@ def for_keep_message(context: Context, request: KeepMessage) -> KeepFacts:
     )
 
 
-def for_deliver(context: Context, request: DeliverMessage) -> DeliverFacts:
+def for_deliver(context: Context, request: messages.DeliverMessage) -> messages.DeliverFacts:
     """Return the message, and, if it is held as it was read, the facts of what it asks."""
     rows, account = context.rows, request.by.account
     found = rows.row(KEPT_MESSAGES, mark_of(request.by.jid, request.msg_id))
     own, everybody = _total(rows, account), _total(rows, EVERYBODY)
-    facts = DeliverFacts(context.now, found, own, everybody, context.terms.messages)
+    facts = messages.DeliverFacts(context.now, found, own, everybody, context.terms.messages)
     if rows.lacking:  # what it asks is loaded together with the message
         _inner(context, request)
         return facts
-    if not is_due(request, found, context.now):
+    if not messages.is_due(request, found, context.now):
         return facts
     most = context.terms.messages.remembered_per_account
     oldest: tuple[KeptMessage, ...] = ()
     if own.remembered >= most:
-        over = min(own.remembered - most + 1, SLICE)
+        over = min(own.remembered - most + 1, messages.SLICE)
         oldest = tuple(rows.page(MessagesOf(account, held=False), None, over))
-    return DeliverFacts(
+    return messages.DeliverFacts(
         *(context.now, found, own, everybody, context.terms.messages, _inner(context, request)),
         moved=_moved(rows, request.request),
         oldest=oldest,
     )
 
 
-def _inner(context: Context, request: DeliverMessage) -> object:
+def _inner(context: Context, request: messages.DeliverMessage) -> object:
     """Return the facts of what the message asks."""
     asked = request.request
     return None if asked is None else FACTS[type(asked)](context, asked)
 
 
-def _moved(rows: WorkingSet, request: Inner | None) -> str:
+def _moved(rows: WorkingSet, request: messages.Inner | None) -> str:
     """Return the URI of what has replaced the node of a publish, if it is gone."""
     if not isinstance(request, Publish | StagePublish):
         return ""
@@ -151,38 +129,44 @@ def _moved(rows: WorkingSet, request: Inner | None) -> str:
     return moved[0] if moved else ""
 
 
-def for_read(context: Context, request: ReadMessage) -> ReadMessageFacts:
+def for_read(context: Context, request: messages.ReadMessage) -> messages.ReadMessageFacts:
     """Return the message and its bytes."""
     mark = mark_of(request.by.jid, request.msg_id)
     found = context.rows.row(KEPT_MESSAGES, mark)
     message = context.rows.page(MessageBytes(mark))
-    return ReadMessageFacts(context.now, found, message[0] if message else b"")
+    return messages.ReadMessageFacts(context.now, found, message[0] if message else b"")
 
 
-def for_list_messages(context: Context, request: ListMessages) -> ListMessagesFacts:
+def for_list_messages(
+    context: Context, request: messages.ListMessages
+) -> messages.ListMessagesFacts:
     """Return a page of accounts, and the totals."""
     most = max(1, min(request.max, MAX_ACCOUNTS))
     accounts = context.rows.page(MessageAccounts(), request.after, most) if request.by.admin else ()
-    return ListMessagesFacts(tuple(accounts), _total(context.rows, EVERYBODY))
+    return messages.ListMessagesFacts(tuple(accounts), _total(context.rows, EVERYBODY))
 
 
-def for_forget(context: Context, _request: ForgetMessages) -> EndFacts:
+def for_forget(context: Context, _request: messages.ForgetMessages) -> messages.EndFacts:
     """Return messages and answers whose time is over."""
-    return _ending(context, context.rows.page(MessagesOver(context.now), None, SLICE))
+    return _ending(context, context.rows.page(MessagesOver(context.now), None, messages.SLICE))
 
 
-def for_drop(context: Context, request: DropMessages) -> EndFacts:
+def for_drop(context: Context, request: messages.DropMessages) -> messages.EndFacts:
     """Return messages that are held of the account."""
     listing = MessagesOf(request.account, held=True)
-    return _ending(context, context.rows.page(listing, None, SLICE) if request.by.admin else ())
+    return _ending(
+        context, context.rows.page(listing, None, messages.SLICE) if request.by.admin else ()
+    )
 
 
-def _ending(context: Context, messages: Sequence[KeptMessage]) -> EndFacts:
+def _ending(context: Context, ending: Sequence[KeptMessage]) -> messages.EndFacts:
     rows = context.rows
-    for message in messages:  # so that they are loaded together, for the writes that replace them
+    for message in ending:  # so that they are loaded together, for the writes that replace them
         rows.row(KEPT_MESSAGES, message.mark)
-    names = {EVERYBODY: None} | dict.fromkeys(message.account for message in messages)
-    return EndFacts(context.now, tuple(messages), {name: _total(rows, name) for name in names})
+    names = {EVERYBODY: None} | dict.fromkeys(message.account for message in ending)
+    return messages.EndFacts(
+        context.now, tuple(ending), {name: _total(rows, name) for name in names}
+    )
 
 
 def _total(rows: WorkingSet, account: Jid | str) -> MessageTotal:
@@ -192,14 +176,14 @@ def _total(rows: WorkingSet, account: Jid | str) -> MessageTotal:
 # Facts for notices that are stored for other instances.
 
 
-def for_forward(context: Context, request: Forward) -> ForwardFacts:
+def for_forward(context: Context, request: messages.Forward) -> messages.ForwardFacts:
     """Return those of the bundles that are stored already."""
-    return ForwardFacts(_kept(context, (one.mark for one in request.bundles)))
+    return messages.ForwardFacts(_kept(context, (one.mark for one in request.bundles)))
 
 
-def for_end(context: Context, request: EndForward) -> EndForwardFacts:
+def for_end(context: Context, request: messages.EndForward) -> messages.EndForwardFacts:
     """Return those of the bundles that still exist."""
-    return EndForwardFacts(_kept(context, request.marks))
+    return messages.EndForwardFacts(_kept(context, request.marks))
 
 
 def _kept(context: Context, marks: Iterable[str]) -> tuple[Forwarded, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.engine import listings
 from pubqueue.engine.facts.publishing import (
     all_subscriptions,
     audience,
@@ -15,28 +16,6 @@ from pubqueue.engine.facts.publishing import (
     others,
     others_of,
     subscribers,
-)
-from pubqueue.engine.listings import (
-    AffiliationsOf,
-    Backward,
-    FormerSubscribers,
-    ItemIds,
-    Items,
-    Nodes,
-    NodesNamed,
-    NodesOfAccount,
-    NodesOfAccountNamed,
-    NodesPushed,
-    Reviews,
-    SeveralOf,
-    SubscriberRoles,
-    Subscribers,
-    SubscriptionsOf,
-    SubscriptionsOfAccount,
-    Total,
-    Trims,
-    UnnotifiedNodes,
-    WaitingGroups,
 )
 from pubqueue.model.entities import (
     AccessModel,
@@ -65,7 +44,7 @@ from pubqueue.rules.discovery import (
 )
 from pubqueue.rules.feed import Feeder
 from pubqueue.rules.nodeconfig import configure
-from pubqueue.rules.nodes import Configure, Create, Delete, NodeFacts, Purge
+from pubqueue.rules.nodes import Configure, Create, Delete, NodeFacts, Purge, SetPolicy
 from pubqueue.rules.registrations import ListPushedFacts
 from pubqueue.rules.room import STATUS_ID, truncates
 from pubqueue.rules.subscribe import DefaultFacts, Subscribe, SubscribeFacts
@@ -84,7 +63,6 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from pubqueue.engine.context import Context
-    from pubqueue.engine.listings import Listing
     from pubqueue.engine.rows import AffiliationRow
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, Node, Principal, Subscription
@@ -146,7 +124,9 @@ def for_pushed(context: Context, request: ListPushed) -> ListPushedFacts:
     """Return the next nodes whose items are pushed."""
     if not request.by.admin:
         return ListPushedFacts(())
-    return ListPushedFacts(tuple(context.rows.page(NodesPushed(), request.after, request.most + 1)))
+    return ListPushedFacts(
+        tuple(context.rows.page(listings.NodesPushed(), request.after, request.most + 1))
+    )
 
 
 def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]:
@@ -170,10 +150,10 @@ def _next_known(rows: WorkingSet, request: ListNodes, place: str | None, count: 
     known = {
         node.name: (node, Affiliation.NONE)
         for listing in open_to_it
-        for node in rows.page(Backward(listing) if back else listing, place, count)
+        for node in rows.page(listings.Backward(listing) if back else listing, place, count)
     }
     if mine is not None:
-        entries = rows.page(Backward(mine) if back else mine, place, count)
+        entries = rows.page(listings.Backward(mine) if back else mine, place, count)
         known.update({entry[0].name: entry for entry in entries})
     return [known[name] for name in sorted(known, reverse=back)[:count]]
 
@@ -184,22 +164,22 @@ def _listings(
     """Return the listings of nodes that the principal may see: those open to it, and those that it has an affiliation with."""
     by, types, prefix = request.by, request.types, request.prefix
     if prefix and by.admin:
-        return [NodesNamed(prefix)], None
+        return [listings.NodesNamed(prefix)], None
     if prefix:
-        opened = [NodesNamed(prefix, model) for model in access.SEEN_BY_ALL]
-        return opened, NodesOfAccountNamed(by.account, prefix)
+        opened = [listings.NodesNamed(prefix, model) for model in access.SEEN_BY_ALL]
+        return opened, listings.NodesOfAccountNamed(by.account, prefix)
     if types is None:
         if by.admin:
-            return [Nodes()], None
-        open_to_it = [Nodes(model) for model in access.SEEN_BY_ALL]
-        return open_to_it, NodesOfAccount(by.account, access=access_of_mine)
+            return [listings.Nodes()], None
+        open_to_it = [listings.Nodes(model) for model in access.SEEN_BY_ALL]
+        return open_to_it, listings.NodesOfAccount(by.account, access=access_of_mine)
     models = tuple(AccessModel) if by.admin else access.SEEN_BY_ALL
     if types.included is None:
-        open_to_it = [Nodes(model, but=types.excluded) for model in models]
-        mine = NodesOfAccount(by.account, access=access_of_mine, but=types.excluded)
+        open_to_it = [listings.Nodes(model, but=types.excluded) for model in models]
+        mine = listings.NodesOfAccount(by.account, access=access_of_mine, but=types.excluded)
     else:
-        open_to_it = [Nodes(model, kind) for model in models for kind in types.included]
-        mine = NodesOfAccount(by.account, access=access_of_mine, types=types.included)
+        open_to_it = [listings.Nodes(model, kind) for model in models for kind in types.included]
+        mine = listings.NodesOfAccount(by.account, access=access_of_mine, types=types.included)
     return open_to_it, None if by.admin else mine
 
 
@@ -224,7 +204,7 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
     after, missing = place_of(rows, node, page)
     if missing:
         return NodeFacts(context.now, node, affiliation, after_missing=True)
-    found, part = _part(rows, ItemIds(node.name), after or None, page, lambda: node.items)
+    found, part = _part(rows, listings.ItemIds(node.name), after or None, page, lambda: node.items)
     return replace(known, items=tuple(found), part=part, subscribed=subscribed)
 
 
@@ -244,7 +224,7 @@ def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFact
     affiliation = rows.affiliation(request.node, request.by.account)
     if node is None or not nodes.manages(request.by, node, affiliation):
         return NodeFacts(context.now, node, affiliation)
-    listing = AffiliationsOf(node.name)
+    listing = listings.AffiliationsOf(node.name)
     found, part = _part(rows, listing, _name(page), page, lambda: total_of(rows, listing))
     people = tuple((row.account, row.affiliation) for row in found)
     return NodeFacts(context.now, node, affiliation, affiliations=people, part=part)
@@ -258,9 +238,11 @@ def for_my_affiliations(context: Context, request: ListMyAffiliations) -> Affili
         mine = [] if node is None else [(node.name, rows.affiliation(node.name, by.account))]
         return AffiliationFacts(tuple(mine), part_of(page, more=False, total=len(mine)))
     if by.admin:
-        nodes, part = _part(rows, Nodes(), _name(page), page, lambda: total_of(rows, Nodes()))
+        nodes, part = _part(
+            rows, listings.Nodes(), _name(page), page, lambda: total_of(rows, listings.Nodes())
+        )
         return AffiliationFacts(tuple((node.name, Affiliation.NONE) for node in nodes), part)
-    listing = NodesOfAccount(by.account)
+    listing = listings.NodesOfAccount(by.account)
     found, part = _part(rows, listing, _name(page), page, lambda: total_of(rows, listing))
     return AffiliationFacts(tuple((node.name, role) for node, role in found), part)
 
@@ -274,13 +256,13 @@ def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> Subs
     place = None if name is None else named(name)
     if name is not None and place is None:
         return SubscriptionFacts(found=True, entries=(), after_missing=True)
-    listing = SubscriptionsOfAccount(request.by.account, request.node)
+    listing = listings.SubscriptionsOfAccount(request.by.account, request.node)
     found, part = _subscriptions(rows, listing, place, page, (subid, place))
     return SubscriptionFacts(found=True, entries=tuple(found), part=part)
 
 
 def subscriptions_part(
-    rows: WorkingSet, listing: SubscriptionsOf, page: Page | None
+    rows: WorkingSet, listing: listings.SubscriptionsOf, page: Page | None
 ) -> tuple[list[Subscription], Part]:
     """Return subscriptions to a node, by JID and id, and the description of their part of the whole."""
     subid, name = read_name(_name(page))
@@ -290,7 +272,7 @@ def subscriptions_part(
 
 def _subscriptions(
     rows: WorkingSet,
-    listing: Listing[Subscription],
+    listing: listings.Listing[Subscription],
     after: object,
     page: Page | None,
     within: tuple[str | None, tuple[NodeName, Jid] | None],
@@ -304,7 +286,9 @@ def _subscriptions(
     if row is not None and subid is not None:
         each = listed(row, backward=back)
         found += [one for one in each if (one.subid < subid if back else one.subid > subid)]
-    for row in rows.page(Backward(listing) if back else listing, after, room + 1) if room else ():
+    for row in (
+        rows.page(listings.Backward(listing) if back else listing, after, room + 1) if room else ()
+    ):
         found += listed(row, backward=back)
     more = len(found) > room or not room
     part = drop_former(page, len(found[:room]), more=more, total=lambda: total_of(rows, listing))
@@ -319,7 +303,7 @@ def _name(page: Page | None) -> str | None:
 
 def _part(
     rows: WorkingSet,
-    listing: Listing[R],
+    listing: listings.Listing[R],
     after: object,
     page: Page | None,
     total: Callable[[], int],
@@ -327,7 +311,7 @@ def _part(
     """Return the rows of a page, and the description of their part of the listing."""
     room = room_of(page)
     back = page is not None and page.before is not None
-    which = Backward(listing) if back else listing
+    which = listings.Backward(listing) if back else listing
     found = rows.page(which, after, room + 1) if room else []
     more = len(found) > room or not room
     part = drop_former(page, len(found[:room]), more=more, total=total)
@@ -342,7 +326,7 @@ def backward(part: Part, *, more: bool) -> Part:
 
 
 def next_part(
-    rows: WorkingSet, listing: Listing[R], page: Page | None, total: Callable[[], int]
+    rows: WorkingSet, listing: listings.Listing[R], page: Page | None, total: Callable[[], int]
 ) -> tuple[list[R], Part]:
     """Return the rows of a page from the cache, and the description of their part of the listing."""
     return _part(rows, listing, _name(page), page, total)
@@ -356,9 +340,9 @@ def drop_former(page: Page | None, shown: int, *, more: bool, total: Callable[[]
     return part_of(page, more=more, total=total())
 
 
-def total_of(rows: WorkingSet, listing: Listing[R]) -> int:
+def total_of(rows: WorkingSet, listing: listings.Listing[R]) -> int:
     """Count the rows of a listing."""
-    return sum(rows.page(Total(listing)))
+    return sum(rows.page(listings.Total(listing)))
 
 
 # Facts for owners that approve subscriptions, or see and change them.
@@ -385,7 +369,7 @@ def for_pending(context: Context, request: ReadPending) -> PendingFacts:
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not nodes.manages(by, node, affiliation):
         return PendingFacts(node, affiliation)
-    listing = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    listing = listings.SubscriptionsOf(node.name, SubscriptionState.PENDING)
     found, part = next_part(rows, listing, page, lambda: total_of(rows, listing))
     return PendingFacts(node, affiliation, tuple(found), part=part)
 
@@ -394,10 +378,10 @@ def _nodes_of(context: Context, request: ReadPending) -> PendingFacts:
     rows, by = context.rows, request.by
     model = AccessModel.AUTHORIZE
     if by.admin:
-        every = Nodes(model)
+        every = listings.Nodes(model)
         nodes, part = next_part(rows, every, request.page, lambda: total_of(rows, every))
     else:
-        mine = NodesOfAccount(by.account, (Affiliation.OWNER,), (model,))
+        mine = listings.NodesOfAccount(by.account, (Affiliation.OWNER,), (model,))
         pairs, part = next_part(rows, mine, request.page, lambda: total_of(rows, mine))
         nodes = [node for node, _ in pairs]
     names = tuple((node.name, node.config.title) for node in nodes)
@@ -410,7 +394,7 @@ def for_send(context: Context, request: SendPending) -> PendingFacts:
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not nodes.manages(by, node, affiliation):
         return PendingFacts(node, affiliation)
-    listing = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    listing = listings.SubscriptionsOf(node.name, SubscriptionState.PENDING)
     return PendingFacts(node, affiliation, tuple(rows.page(listing, None, AT_ONCE)))
 
 
@@ -420,7 +404,7 @@ def for_get_subscriptions(context: Context, request: GetSubscriptions) -> Subscr
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not nodes.manages(by, node, affiliation):
         return SubscribersFacts(node, affiliation)
-    listing = SubscriptionsOf(node.name)
+    listing = listings.SubscriptionsOf(node.name)
     found, part = subscriptions_part(rows, listing, request.page)
     return SubscribersFacts(node, affiliation, tuple(found), part)
 
@@ -450,11 +434,15 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
 def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
     """Return the next subscribers of the node; of a node that has been deleted since, its former subscribers."""
     rows, node = context.rows, context.rows.node(request.node)
-    which = FormerSubscribers(request.node) if node is None else Subscribers(request.node)
+    which = (
+        listings.FormerSubscribers(request.node)
+        if node is None
+        else listings.Subscribers(request.node)
+    )
     page = tuple(rows.page(which, request.after, PAGE))
     if node is None or not page:
         return PageFacts(page)
-    several = rows.page(SeveralOf(request.node, page[-1]), request.after, PAGE)
+    several = rows.page(listings.SeveralOf(request.node, page[-1]), request.after, PAGE)
     notified = here(context, page) if by_presence(node) else None
     return PageFacts(page, notified=notified, subids=subids_of(several))
 
@@ -463,7 +451,7 @@ def for_former(context: Context, request: NotifyFormer) -> PageFacts:
     """Return former subscribers of the deleted node, and those of them that subscribe to a new node of that name."""
     rows = context.rows
     there = rows.node(request.node) is not None
-    page = tuple(rows.page(FormerSubscribers(request.node), request.notified, PAGE))
+    page = tuple(rows.page(listings.FormerSubscribers(request.node), request.notified, PAGE))
     again = [jid for jid in page if there and rows.subscription(request.node, jid) is not None]
     return PageFacts(page, frozenset(again))
 
@@ -471,7 +459,7 @@ def for_former(context: Context, request: NotifyFormer) -> PageFacts:
 def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
     """Return the next subscribers with their affiliations."""
     rows, node = context.rows, context.rows.node(request.node)
-    page = rows.page(SubscriberRoles(request.node), request.after, PAGE)
+    page = rows.page(listings.SubscriberRoles(request.node), request.after, PAGE)
     for jid, is_a, state in page:
         if node is not None and stands_now(state, is_a, node):
             rows.subscription(request.node, jid)  # its row is about to change
@@ -480,12 +468,14 @@ def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
 
 def for_resume_reviews(context: Context, _request: ResumeReviews) -> ResumeReviewFacts:
     """Return a node whose subscribers are to be reviewed."""
-    return ResumeReviewFacts(next(iter(context.rows.page(Reviews())), None))
+    return ResumeReviewFacts(next(iter(context.rows.page(listings.Reviews())), None))
 
 
 def for_unnotified(context: Context, request: ListUnnotified) -> UnnotifiedFacts:
     """Return the next deleted nodes that still have subscribers to notify."""
-    return UnnotifiedFacts(tuple(context.rows.page(UnnotifiedNodes(), request.after, PAGE)))
+    return UnnotifiedFacts(
+        tuple(context.rows.page(listings.UnnotifiedNodes(), request.after, PAGE))
+    )
 
 
 # Facts for principals that create, change and look at one node, or subscribe to it.
@@ -523,7 +513,7 @@ def last_to_send(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | No
     """Return the newest item of a node that sends it to new subscribers."""
     if node is None or node.config.send_last_published_item is not SendLast.ON_SUB:
         return None
-    return next(iter(rows.page(Items(node.name, newest=True))), None)
+    return next(iter(rows.page(listings.Items(node.name, newest=True))), None)
 
 
 def owners_to_notify(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
@@ -572,7 +562,7 @@ def for_node(
     if isinstance(request, Describe):
         return replace(known, affiliations=_first(rows, node, _OWNER))
     if isinstance(request, Configure) and not _is_announced(node, request.settings):
-        return known
+        return replace(known, audience=subscribers(context, node)) if request.purges else known
     return _with_people(context, node, request, known)
 
 
@@ -590,7 +580,7 @@ def _with_people(
         subscriptions=all_subscriptions(rows, node),
     )
     if isinstance(request, Declare):
-        everybody = rows.page(AffiliationsOf(node.name), None, ALL)
+        everybody = rows.page(listings.AffiliationsOf(node.name), None, ALL)
         return replace(known, affiliations=_pairs(everybody))
     if isinstance(known.subscriptions, Everybody):
         return known
@@ -625,7 +615,9 @@ _PUBLISHERS: Final = (Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY)
 
 def _first(rows: WorkingSet, node: Node, *roles: Affiliation) -> Pairs:
     """Return the first accounts with each of these affiliations."""
-    found = (rows.page(AffiliationsOf(node.name, (role,)), None, MAX_OWNERS) for role in roles)
+    found = (
+        rows.page(listings.AffiliationsOf(node.name, (role,)), None, MAX_OWNERS) for role in roles
+    )
     return tuple(pair for some in found for pair in _pairs(some))
 
 
@@ -641,7 +633,7 @@ def _is_announced(node: Node, settings: Settings) -> bool:
     return after.notify_config or after.access_model is not node.config.access_model
 
 
-def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
+def for_affiliations(context: Context, request: SetAffiliations | SetPolicy) -> NodeFacts:
     """Return the affiliations of the named accounts, and enough owners that another one is among them."""
     rows = context.rows
     node = rows.counted(request.node)
@@ -649,15 +641,19 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
     known = NodeFacts(context.now, node, affiliation, context.terms.policy)
     if node is None or not nodes.manages(request.by, node, affiliation):
         return known
-    named = tuple(dict.fromkeys(account_of(jid) for jid, _ in request.entries))
-    listing = AffiliationsOf(node.name, (Affiliation.OWNER,))
+    if isinstance(request, SetPolicy):
+        wanted, former = request.policy.gives, node.config.policy.gives
+    else:
+        wanted, former = request.entries, ()
+    named = tuple(dict.fromkeys(account_of(jid) for jid, _ in (*wanted, *former)))
+    listing = listings.AffiliationsOf(node.name, (Affiliation.OWNER,))
     owners = dict(_pairs(rows.page(listing, None, len(named) + 1)))
     roles = {account: rows.affiliation(node.name, account) for account in named}
     there = {account: role for account, role in roles.items() if role is not Affiliation.NONE}
     mine = [rows.subscriptions_in(node.name, account) for account in named]
     asks = node.config.access_model is AccessModel.AUTHORIZE
-    asks &= any(is_a is Affiliation.OWNER for _, is_a in request.entries)
-    pending = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    asks &= any(is_a is Affiliation.OWNER for _, is_a in wanted)
+    pending = listings.SubscriptionsOf(node.name, SubscriptionState.PENDING)
     return replace(
         known,
         affiliations=tuple((owners | there).items()),
@@ -679,7 +675,7 @@ def for_trim(context: Context, request: TrimItems) -> TrimItemsFacts:
         return TrimItemsFacts(None, ())
     if request.group is not None:
         limit = trimming.groups_of_slice(node.config)
-        groups = rows.page(WaitingGroups(node.name), request.group, limit)
+        groups = rows.page(listings.WaitingGroups(node.name), request.group, limit)
         return TrimItemsFacts(node, (), groups=tuple(groups))
     says_so = truncates(node.config) and rows.item(node.name, STATUS_ID) is not None
     if (over := trimming.excess(node, says_so=says_so)) is not None:
@@ -697,7 +693,7 @@ def for_trim(context: Context, request: TrimItems) -> TrimItemsFacts:
 
 def for_resume_trims(context: Context, _request: ResumeTrims) -> ResumeTrimsFacts:
     """Return a node that has to be trimmed."""
-    return ResumeTrimsFacts(next(iter(context.rows.page(Trims())), None))
+    return ResumeTrimsFacts(next(iter(context.rows.page(listings.Trims())), None))
 
 
 # Facts for queues that are deleted when they are unused: the next nodes, by name.
@@ -706,7 +702,7 @@ def for_resume_trims(context: Context, _request: ResumeTrims) -> ResumeTrimsFact
 def for_unused(context: Context, request: DeleteUnused) -> UnusedFacts:
     """Return the next nodes that may have to be deleted."""
     rows = context.rows
-    found = rows.page(Nodes(), request.after or None, SLICE)
+    found = rows.page(listings.Nodes(), request.after or None, SLICE)
     last = found[-1].name if len(found) == SLICE else NodeName("")
     names = [node.name for node in found if is_kept_for_a_time(node)]
     there = [rows.counted(name) for name in names]

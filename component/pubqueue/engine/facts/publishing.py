@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.engine.listings import UNBOUNDED, ItemEntries, Unfed
@@ -35,7 +36,7 @@ from pubqueue.model.records import (
 from pubqueue.rules import filters, trimming
 from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, Other, Others, may_create, named
 from pubqueue.rules.audience import CROWD
-from pubqueue.rules.feed import elsewhere, too_much
+from pubqueue.rules.feed import elsewhere, follows, is_guest, too_much
 from pubqueue.rules.nodeconfig import Settings, configure
 from pubqueue.rules.once import KeepSecretFacts, UsedKeyFacts
 from pubqueue.rules.publication import PLACES, TAKEN, Fed, Known, Met, PublishFacts
@@ -85,6 +86,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             allowance=_of_maker(context, request.by),
         )
     plain = not node.config.queueing
+    feeding = _feeding(context, node, request) if node.config.feeds else NOTHING_FED
     return PublishFacts(
         context.now,
         node,
@@ -92,7 +94,10 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         tuple([existing(context, node, draft) for draft in request.drafts]),
         subscribers(context, node) if plain else (),
         _oldest(rows, node, request) if plain else (),
-        fed=fed(context, node, request.drafts) if node.config.feeds else (),
+        fed=feeding.fed,
+        hosts=feeding.hosts,
+        followers=feeding.followers,
+        mark=feeding.mark,
         allowance=context.allowance(node.creator),
     )
 
@@ -188,11 +193,46 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
     return Known.NEW, None
 
 
-def fed(context: Context, node: Node, drafts: Sequence[Draft]) -> tuple[Fed, ...]:
-    """Return the queues that a plain node feeds, and what they know of the drafts' ids."""
-    if too_much(node, drafts) is not None:
-        return ()
-    queues = [context.rows.node(feed.queue) for feed in node.config.feeds]
+class FedQueues(Struct, frozen=True, gc=False):
+    """The queues that a plain node feeds, as the facts of a publish have them."""
+
+    fed: tuple[Fed, ...] = ()
+    hosts: int = 0
+    followers: tuple[NodeName, ...] = ()
+    mark: str = ""
+
+
+NOTHING_FED: Final = FedQueues()
+
+
+def _feeding(context: Context, node: Node, request: Publish) -> FedQueues:
+    """Return the queues that get the items in this commit, and those that get them after it."""
+    queues = fed_by(context, node)
+    hosts = sum(not is_guest for _, is_guest in queues)
+    is_much = too_much(hosts, request.drafts) is not None
+    if not is_much and not follows(request, len(queues) - hosts):
+        return FedQueues(fed(context, queues, request.drafts), hosts)
+    followers = tuple([queue.name for queue, is_guest in queues if is_guest])
+    here = [] if is_much else [one for one in queues if not one[1]]
+    mark = _mark(context, request, "guests") if followers else ""
+    return FedQueues(fed(context, here, request.drafts), hosts, followers, mark)
+
+
+def fed_by(context: Context, node: Node) -> list[tuple[Node, bool]]:
+    """Return the queues that a plain node feeds, and whether each is a guest there."""
+    rows = context.rows
+    found: list[tuple[Node, bool]] = []
+    for feed in node.config.feeds:
+        affiliation = rows.affiliation(node.name, feed.by)
+        if (queue := rows.node(feed.queue)) is not None:
+            found.append((queue, is_guest(context.principal(feed.by), affiliation)))
+    return found
+
+
+def fed(
+    context: Context, queues: Iterable[tuple[Node, bool]], drafts: Sequence[Draft]
+) -> tuple[Fed, ...]:
+    """Return fed queues, and what they know of the drafts' ids."""
     offered = [(draft, filters.indexed(draft.headers)) for draft in drafts]
     return tuple(
         [
@@ -200,9 +240,9 @@ def fed(context: Context, node: Node, drafts: Sequence[Draft]) -> tuple[Fed, ...
                 queue,
                 tuple([met(context, queue, *one) for one in offered]),
                 context.allowance(queue.creator),
+                is_guest,
             )
-            for queue in queues
-            if queue is not None
+            for queue, is_guest in queues
         ]
     )
 
@@ -288,29 +328,38 @@ def _read(rows: WorkingSet, node: NodeName, many: int, after: int) -> tuple[Item
 
 
 def for_look(context: Context, request: LookAtFed) -> LookFacts:
-    """Return the next queues that the node feeds, as many as are judged in one slice."""
+    """Return the next queues that may refuse the publish, as many as are judged in one slice."""
     node = context.rows.node(request.publish.node)
     if node is None:
         return LookFacts(None, (), 0, ends=True)
     many = max(1, JUDGED // len(request.publish.drafts))
     looked = request.looked + many
-    feeds = node.config.feeds[request.looked : looked]
-    found = [context.rows.node(feed.queue) for feed in feeds]
-    queues = tuple([queue for queue in found if queue is not None])
-    return LookFacts(node, queues, looked, ends=looked >= len(node.config.feeds))
+    hosts = _hosts(context, node)
+    return LookFacts(node, tuple(hosts[request.looked : looked]), looked, ends=looked >= len(hosts))
+
+
+def _hosts(context: Context, node: Node) -> list[Node]:
+    """Return the queues that a plain node feeds, and that may refuse a publish."""
+    return [queue for queue, is_guest in fed_by(context, node) if not is_guest]
 
 
 def for_mark(context: Context, request: MarkPublish) -> MarkFacts:
-    """Return what a publish has to know, and a mark for it."""
-    queues = [context.rows.node(name) for name, _ in request.grown]
-    allowances = {q.name: context.allowance(q.creator) for q in queues if q is not None}
-    return MarkFacts(for_publish(context, request.publish), _mark(context, request), allowances)
-
-
-def _mark(context: Context, request: MarkPublish) -> str:
-    """Return a mark that is not there. Marks are in the order of time, so the oldest is resumed first."""
+    """Return what a publish has to know, and a mark for it. The guests have a mark of their own."""
     wanted = request.publish
-    ids = "\x1f".join([wanted.node, wanted.by.account, *(draft.id for draft in wanted.drafts)])
+    node = context.rows.node(wanted.node)
+    hosts = [] if node is None else _hosts(context, node)
+    return MarkFacts(
+        for_publish(context, replace(wanted, guests_follow=True)),
+        _mark(context, wanted),
+        {queue.name: context.allowance(queue.creator) for queue in hosts},
+    )
+
+
+def _mark(context: Context, wanted: Publish, whose: str = "") -> str:
+    """Return a mark that is not there. Marks are in the order of time, so the oldest is resumed first."""
+    ids = "\x1f".join(
+        [wanted.node, wanted.by.account, whose, *(draft.id for draft in wanted.drafts)]
+    )
     beginning = f"{context.now:015d}.{digest(ids.encode()).hex()[:16]}"
     number = 0
     while context.rows.row(FEEDINGS, f"{beginning}.{number}") is not None:
@@ -322,7 +371,7 @@ def for_slice(context: Context, request: FeedSlice) -> SliceFacts:
     """Return the next copies of a marked publish."""
     row = context.rows.row(FEEDINGS, request.mark)
     if row is None:
-        return SliceFacts(None)
+        return SliceFacts(context.now, None)
     what, width = marked(row), len(marked(row).queues)
     last = min(row.place + SLICE, what.copies)
     drafts = {n: _message(context, row, n) for n in range(row.place // width, -(-last // width))}
@@ -336,7 +385,7 @@ def for_slice(context: Context, request: FeedSlice) -> SliceFacts:
             copies.append(copy)
             size += len(copy.draft.payload)
         place += 1
-    return SliceFacts(row, tuple(copies), place)
+    return SliceFacts(context.now, row, tuple(copies), place)
 
 
 def _message(context: Context, row: Feeding, number: int) -> Draft | None:
@@ -350,7 +399,9 @@ def _copy(context: Context, what: MarkedPublish, draft: Draft, name: NodeName) -
     if queue is None or not queue.config.queueing or queue.created > what.at:
         return None
     known = met(context, queue, draft, filters.indexed(draft.headers))
-    return None if known is None else Copy(draft, queue, known)
+    if known is None:
+        return None
+    return Copy(draft, queue, known, context.allowance(queue.creator) if what.guests else None)
 
 
 def for_resume(context: Context, _request: object) -> ResumeFacts:

@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.engine import listings
 from pubqueue.engine.facts.managing import for_node, owners_to_notify
-from pubqueue.engine.facts.publishing import existing, oldest, subscribers
-from pubqueue.engine.listings import (
-    AffiliationsOf,
-    DeadItems,
-    DoneItems,
-    DueSchedules,
-    Forgettable,
-    HeldBy,
-    Keeping,
-    Locks,
-    LocksFromLast,
-    NewestItem,
-    Seeks,
-    Sweepable,
-)
+from pubqueue.engine.facts.publishing import existing, fed_by, oldest, subscribers
 from pubqueue.engine.rows import ANSWERED, PING_ANSWERS, SEEKS, SETTLED, Due
 from pubqueue.engine.writes import delivered_mark
 from pubqueue.model.after import exhausted
+from pubqueue.model.changes import NoteLeftOut
 from pubqueue.model.entities import (
     Affiliation,
     Draft,
@@ -38,7 +26,7 @@ from pubqueue.model.entities import (
     State,
     account_of,
 )
-from pubqueue.rules import seek
+from pubqueue.rules import expire, seek
 from pubqueue.rules.dead_letters import CANCEL_SLICE, DiscardFacts
 from pubqueue.rules.deliveries import (
     DeliveryAnswerFacts,
@@ -49,19 +37,6 @@ from pubqueue.rules.deliveries import (
     has_answer,
     is_held,
     level_of,
-)
-from pubqueue.rules.expire import (
-    FORGOTTEN,
-    ExpireFacts,
-    Heritage,
-    OverdueFacts,
-    Owner,
-    admitting,
-    of_item,
-    of_lease,
-    of_version,
-    passes_on,
-    refusal,
 )
 from pubqueue.rules.feed import elsewhere
 from pubqueue.rules.give_back import Case, Copy, DeadLetterPlace, Onward, room_for
@@ -109,7 +84,6 @@ if TYPE_CHECKING:
         NoteDeliveryAnswer,
         NoteFeatures,
     )
-    from pubqueue.rules.expire import Expire, ListOverdue
     from pubqueue.rules.presence import (
         AnsweredElsewhere,
         Arrive,
@@ -139,7 +113,7 @@ SCHEDULES: Final = 100
 def for_recovery(context: Context, request: Recover) -> RecoverFacts:
     """Return the next of all locks, the last to end first."""
     rows = context.rows
-    items = rows.page(LocksFromLast(), request.before, AT_ONCE)
+    items = rows.page(listings.LocksFromLast(), request.before, AT_ONCE)
     paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
     last = items[-1] if len(items) == AT_ONCE else None
     rest = None if last is None or last.deadline is None else (last.deadline, last.seq)
@@ -157,7 +131,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     )
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
-    locks = rows.page(Locks(), request.after, RESEND_LOOKED_AT)
+    locks = rows.page(listings.Locks(), request.after, RESEND_LOOKED_AT)
     payloads: dict[int, bytes] = {}
     subids: dict[int, str] = {}
     levels: dict[int, Level] = {}
@@ -176,29 +150,33 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     return ResendFacts(now, span, tuple(locks), payloads, subids, levels)
 
 
-def for_list(context: Context, _request: ListOverdue) -> OverdueFacts:
+def for_list(context: Context, _request: expire.ListOverdue) -> expire.OverdueFacts:
     """Return the keys of expired rows."""
     due = context.rows.due(context.now, AT_ONCE)
     items = [*due.locks, *due.lives, *due.delayed]
-    keys = [*map(of_item, items), *starmap(of_version, due.versions), *map(of_lease, due.leases)]
-    return OverdueFacts(tuple(dict.fromkeys(keys)))
+    keys = [
+        *map(expire.of_item, items),
+        *starmap(expire.of_version, due.versions),
+        *map(expire.of_lease, due.leases),
+    ]
+    return expire.OverdueFacts(tuple(dict.fromkeys(keys)))
 
 
-def _taken(request: Expire, due: Due) -> Due:
+def _taken(request: expire.Expire, due: Due) -> Due:
     """Return those that have to be ended."""
     if request.only is None and not request.aside:
         return due
     return Due(
-        locks=[item for item in due.locks if request.takes(of_item(item))],
-        lives=[item for item in due.lives if request.takes(of_item(item))],
-        delayed=[item for item in due.delayed if request.takes(of_item(item))],
-        versions=[one for one in due.versions if request.takes(of_version(*one))],
-        leases=[row for row in due.leases if request.takes(of_lease(row))],
+        locks=[item for item in due.locks if request.takes(expire.of_item(item))],
+        lives=[item for item in due.lives if request.takes(expire.of_item(item))],
+        delayed=[item for item in due.delayed if request.takes(expire.of_item(item))],
+        versions=[one for one in due.versions if request.takes(expire.of_version(*one))],
+        leases=[row for row in due.leases if request.takes(expire.of_lease(row))],
         unread=[key for key in due.unread if request.only is None and key not in request.aside],
     )
 
 
-def for_expiry(context: Context, request: Expire) -> ExpireFacts:
+def for_expiry(context: Context, request: expire.Expire) -> expire.ExpireFacts:
     """Return the expired rows."""
     rows, now = context.rows, context.now
     due = _taken(request, rows.due(now, AT_ONCE + len(request.aside)))
@@ -214,21 +192,25 @@ def for_expiry(context: Context, request: Expire) -> ExpireFacts:
     leases = [rows.subscription(one.node, one.jid) for one in due.leases]
     kept_since = Millis(now - context.terms.limits.kept_for)
     whole = request.only is None
-    old = rows.page(Forgettable(now), None, FORGOTTEN + 1) if whole else []
-    return ExpireFacts(
+    old = rows.page(listings.Forgettable(now), None, expire.FORGOTTEN + 1) if whole else []
+    return expire.ExpireFacts(
         now=now,
         ripe=tuple(due.delayed),
         locks=cases[: len(due.locks)],
         lives=cases[len(due.locks) :],
         holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
-        sweepable=kept_since if whole and True in rows.page(Sweepable(kept_since)) else None,
+        sweepable=kept_since
+        if whole and True in rows.page(listings.Sweepable(kept_since))
+        else None,
         leases=tuple(one for one in leases if one is not None),
         unread=tuple(dict.fromkeys(due.unread)),
-        more_to_forget=sum(old) > FORGOTTEN,
+        more_to_forget=sum(old) > expire.FORGOTTEN,
         truncated=truncated,
         service=context.service.account,
-        schedules=() if request.only else tuple(rows.page(DueSchedules(now), None, SCHEDULES)),
+        schedules=()
+        if request.only
+        else tuple(rows.page(listings.DueSchedules(now), None, SCHEDULES)),
     )
 
 
@@ -286,7 +268,7 @@ def for_answered(context: Context, request: AnsweredElsewhere) -> AnsweredFacts:
 
 def for_free_left(context: Context, request: FreeLeft) -> FreeLeftFacts:
     """Return the next items that a former holder has left."""
-    held = context.rows.page(HeldBy(request.holders[0]), request.after, AT_ONCE)
+    held = context.rows.page(listings.HeldBy(request.holders[0]), request.after, AT_ONCE)
     last = held[-1].seq if len(held) == AT_ONCE else None
     return FreeLeftFacts(context.now, _cases(context, held), last)
 
@@ -390,12 +372,12 @@ MAX_OWNERS: Final = 100
 
 def places(context: Context, dying: Iterable[Dying]) -> tuple[DeadLetterPlace | None, ...]:
     """Return the place for each item that dies with its node; None if there is none, or an item does not die."""
-    known: dict[NodeName, Heritage | None] = {}
+    known: dict[NodeName, expire.Heritage | None] = {}
     return tuple([None if one is None else _place(context, *one, known) for one in dying])
 
 
 def _place(
-    context: Context, item: Item, node: Node, known: dict[NodeName, Heritage | None]
+    context: Context, item: Item, node: Node, known: dict[NodeName, expire.Heritage | None]
 ) -> DeadLetterPlace | None:
     name = NodeName(node.config.dead_letter_node)
     if not name:
@@ -405,7 +387,14 @@ def _place(
     heritage, rows = known[node.name], context.rows
     if heritage is None:
         return DeadLetterPlace(name, exists=False, taken=False)
-    queues = admitting(heritage.to, item)
+    left_out: tuple[NoteLeftOut, ...] = ()
+    if heritage.guests:
+        payload = rows.payload(item)
+        space = "" if rows.lacking else context.payloads.space_of(payload)
+        mine = {q.name: context.allowance(q.creator) for q in heritage.to}
+        heritage, why = expire.without_guests(heritage, item, space, mine)
+        left_out = tuple([NoteLeftOut(name, 1, context.now, no) for name, no in why.items()])
+    queues = expire.admitting(heritage.to, item)
     may = queues or (heritage.place,)
     free = [place for place in may if rows.item(place.name, item.id) is None]
     to, taken = free[0] if free else may[0], not free
@@ -414,25 +403,30 @@ def _place(
     if not taken and not rows.lacking:
         has_type = any(one.config.type for one in (heritage.place, *queues))
         space = context.payloads.space_of(payload) if has_type else ""
-        no = refusal(heritage, item, len(payload), space)
+        no = expire.refusal(heritage, item, len(payload), space)
     if queues and not taken and not no:
-        onward = _onward(context, item, to, queues, payload)
+        onward = _onward(context, item, (to, queues, heritage.guests), payload)
+        onward = replace(onward, left_out=left_out)
     room, left = room_for(to, node, context.allowance(to.creator))
     return DeadLetterPlace(to.name, True, taken, room, no, left, onward)  # noqa: FBT003
 
 
 def _onward(
-    context: Context, item: Item, first: Node, queues: tuple[Node, ...], payload: bytes
+    context: Context,
+    item: Item,
+    to: tuple[Node, tuple[Node, ...], frozenset[NodeName]],
+    payload: bytes,
 ) -> Onward:
     """Return the first queue, and the others with the ids under which they accept the item: none if they have it already."""
     rows = context.rows
+    first, queues, guests = to
     copies: list[Copy] = []
     draft = Draft(item.id, payload)
     for queue in queues:
         allowance = None if queue is first else context.allowance(queue.creator)
         if queue is first or (name := _free_id(context, queue, draft)) is None:
             continue
-        copies.append(Copy(queue, name, allowance))
+        copies.append(Copy(queue, name, allowance, queue.name in guests))
     return Onward(first, payload if copies and not rows.lacking else b"", tuple(copies))
 
 
@@ -447,26 +441,30 @@ def _free_id(context: Context, queue: Node, draft: Draft) -> ItemId | None:
     return other if context.rows.item(queue.name, other) is None else None
 
 
-def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
+def _heritage(context: Context, node: Node, name: NodeName) -> expire.Heritage | None:
     """Return the dead-letter node and the account that may publish there; the operator if the queue has no owner."""
     rows = context.rows
     place = rows.node(name)
     if place is None:
         return None
-    found = rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MAX_OWNERS)
+    found = rows.page(listings.AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MAX_OWNERS)
     accounts = [row.account for row in found]
     owners = tuple([_owner(context, account, place) for account in accounts])
     trusted = {*accounts, *context.terms.operators, context.service.account}
-    fed = [rows.node(feed.queue) for feed in place.config.feeds] if passes_on(place) else []
-    to = tuple([queue for queue in fed if queue is not None])
-    return Heritage(node, place, owners or (Owner(context.service),), trusted, to)
+    fed = fed_by(context, place) if expire.passes_on(place) else []
+    guests = [queue for queue, is_guest in fed if is_guest]
+    to = (*(queue for queue, is_guest in fed if not is_guest), *guests)
+    names = frozenset([queue.name for queue in guests])
+    return expire.Heritage(
+        node, place, owners or (expire.Owner(context.service),), trusted, to, names
+    )
 
 
-def _owner(context: Context, account: Jid, place: Node) -> Owner:
+def _owner(context: Context, account: Jid, place: Node) -> expire.Owner:
     rows, by = context.rows, Principal(account, admin=account in context.terms.operators)
     listens = place.config.publish_model is PublishModel.SUBSCRIBERS
     subscribed = listens and rows.subscribed(place.name, account)
-    return Owner(by, rows.affiliation(place.name, account), subscribed)
+    return expire.Owner(by, rows.affiliation(place.name, account), subscribed)
 
 
 # Facts for seeks, and for what is done and kept: slices of the queue, and of what is done.
@@ -477,7 +475,7 @@ def for_seek(context: Context, request: Seek) -> SeekFacts:
     around = for_node(context, Purge(request.by, request.node))
     rows = context.rows
     mark = rows.row(SEEKS, request.node)
-    newest = rows.page(NewestItem(request.node, dead=False))
+    newest = rows.page(listings.NewestItem(request.node, dead=False))
     return SeekFacts(around, sum(newest), mark)
 
 
@@ -490,7 +488,7 @@ def for_seek_items(context: Context, request: SeekItems) -> SeekItemsFacts:
     if request.place is None:
         found = oldest(rows, name, seek.SEEK_SLICE, request.after)
         return SeekItemsFacts(context.now, known.node, known.mark, found)
-    done = tuple(rows.page(DoneItems(name), request.place, seek.SEEK_SLICE))
+    done = tuple(rows.page(listings.DoneItems(name), request.place, seek.SEEK_SLICE))
     there = [item.id for item in done if rows.item(name, item.id) is not None]
     return SeekItemsFacts(context.now, known.node, known.mark, done, frozenset(there))
 
@@ -498,18 +496,18 @@ def for_seek_items(context: Context, request: SeekItems) -> SeekItemsFacts:
 def for_resume(context: Context, _request: ResumeSeeks) -> ResumeSeeksFacts:
     """Return the mark of a seek that is under way."""
     rows = context.rows
-    name = next(iter(rows.page(Seeks())), None)
+    name = next(iter(rows.page(listings.Seeks())), None)
     return ResumeSeeksFacts(None if name is None else rows.row(SEEKS, name))
 
 
 def for_drop(context: Context, request: DropDone) -> DropDoneFacts:
     """Return the next queue in which something that is done has to go."""
     rows, now = context.rows, context.now
-    names = rows.page(Keeping(), request.after or None, SEEK_LOOKED_AT)
+    names = rows.page(listings.Keeping(), request.after or None, SEEK_LOOKED_AT)
     nodes = [node for name in names if (node := rows.counted(name)) is not None]
     for node in nodes:
-        if seek.surplus(node, rows.page(DoneItems(node.name)), now):
-            found = rows.page(DoneItems(node.name), None, seek.SEEK_SLICE)
+        if seek.surplus(node, rows.page(listings.DoneItems(node.name)), now):
+            found = rows.page(listings.DoneItems(node.name), None, seek.SEEK_SLICE)
             return DropDoneFacts(now, node, tuple(found))
     last = names[-1] if len(names) == SEEK_LOOKED_AT else NodeName("")
     return DropDoneFacts(now, next=last)
@@ -577,7 +575,7 @@ def for_discard(context: Context, request: Discard) -> DiscardFacts:
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or objection(by, node, affiliation) is not None:
         return DiscardFacts(node, affiliation)
-    found = rows.page(DeadItems(node.name), request.after or None, CANCEL_SLICE)
+    found = rows.page(listings.DeadItems(node.name), request.after or None, CANCEL_SLICE)
     return DiscardFacts(node, affiliation, tuple(found))
 
 

@@ -6,26 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.engine import listings
 from pubqueue.engine.facts.managing import backward, drop_former, owners_to_notify, place_of
 from pubqueue.engine.facts.publishing import oldest
-from pubqueue.engine.listings import (
-    AgedEvents,
-    Counted,
-    DeadItems,
-    Events,
-    ItemEntries,
-    Items,
-    LogEnds,
-    NewestItem,
-    NewestItems,
-    NodeEntries,
-    Nodes,
-    NodesOfAccount,
-    PlaceOf,
-    Places,
-    Stride,
-    TooLarge,
-)
 from pubqueue.model import replies
 from pubqueue.model.entities import Affiliation, Millis, State
 from pubqueue.model.replies import Part, part_of, room_of
@@ -82,7 +65,7 @@ MANAGERS: Final = access.holders_of(Action.MANAGE)
 
 
 def _log_ends(rows: WorkingSet) -> tuple[int, int]:
-    return next(iter(rows.page(LogEnds())), (0, 0))
+    return next(iter(rows.page(listings.LogEnds())), (0, 0))
 
 
 def for_events(context: Context, request: ReadEvents) -> ReadFacts:
@@ -99,7 +82,7 @@ def for_events(context: Context, request: ReadEvents) -> ReadFacts:
     limit = _bounded(request.max, MAX_EVENTS)
     names = None if named is None else (named,)
     mine = None if by.admin or named is not None else by.account
-    found = rows.page(Events(names, until, mine, OBSERVERS), after, limit)
+    found = rows.page(listings.Events(names, until, mine, OBSERVERS), after, limit)
     through = found[-1].seq if len(found) == limit else max(until, request.after)
     page = replies.EventPage(tuple(found), oldest, newest, through, more=through < end)
     return ReadFacts(nodes, page)
@@ -112,14 +95,16 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     if not readable(request.by, nodes):
         return ReadFacts(nodes, None)
     dead = request.state is State.DEAD
-    newest = next(iter(rows.page(NewestItem(request.node, dead))), 0)
+    newest = next(iter(rows.page(listings.NewestItem(request.node, dead))), 0)
     end = newest if request.until is None else min(request.until, newest)
     looked_at = end
     if request.state not in {None, State.DEAD}:
-        far = rows.page(Stride(request.node), request.after, SCANNED)
+        far = rows.page(listings.Stride(request.node), request.after, SCANNED)
         looked_at = min([end, *far])
     limit = _bounded(request.max, MAX_ITEMS)
-    listing = ItemEntries(request.node, looked_at, request.state, request.payloads, request.room)
+    listing = listings.ItemEntries(
+        request.node, looked_at, request.state, request.payloads, request.room
+    )
     if dead and request.reason:
         return ReadFacts(nodes, _of_reason(rows, request, listing, limit, newest))
     found = rows.page(listing, request.after, limit + 1)
@@ -134,7 +119,7 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
 
 
 def _of_reason(
-    rows: WorkingSet, request: ReadItems, listing: ItemEntries, limit: int, newest: int
+    rows: WorkingSet, request: ReadItems, listing: listings.ItemEntries, limit: int, newest: int
 ) -> replies.ItemPage:
     """Return those of the next dead items that have a reason, perhaps few or none."""
     found = rows.page(listing, request.after, MAX_ITEMS + 1)
@@ -152,7 +137,9 @@ def _of_reason(
     return replies.ItemPage(request.node, shown, newest, through, more, dead=True)
 
 
-def _entries_go_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...]) -> bool:
+def _entries_go_on(
+    rows: WorkingSet, listing: listings.ItemEntries, shown: tuple[ItemEntry, ...]
+) -> bool:
     """Return whether items follow that the store left out because the page was full."""
     if not shown or not listing.payloads:
         return False
@@ -183,7 +170,7 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
         if counting.state is not None:
             return ReadFacts(nodes, None, then=replace(request, counted=counting))
         counted = counting.queued, counting.dead
-    entries = rows.page(NodeEntries(names, counted), None, limit)
+    entries = rows.page(listings.NodeEntries(names, counted), None, limit)
     shown = tuple(
         # the counts of a long node come from several moments, so those in neither state may seem to be fewer than
         # none
@@ -216,7 +203,7 @@ def _too_large(context: Context, node: Node) -> int:
     largest = max(map(context.largest_of, there), default=most)
     if most <= largest:
         return 0
-    return next(iter(rows.page(TooLarge(node.name, largest))), 0)
+    return next(iter(rows.page(listings.TooLarge(node.name, largest))), 0)
 
 
 def for_survey(context: Context, request: ReadSurvey) -> ReadFacts:
@@ -259,7 +246,9 @@ def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Coun
     now = so_far if so_far is not None and so_far.node == name else Counting(name)
     if now.state is None:
         return now
-    found, end = next(iter(rows.page(Counted(name, now.state), now.behind, SCANNED)), (0, None))
+    found, end = next(
+        iter(rows.page(listings.Counted(name, now.state), now.behind, SCANNED)), (0, None)
+    )
     queueing = now.state is State.QUEUED
     queued, dead = (found, 0) if queueing else (0, found)
     state = now.state if end is not None else State.DEAD if queueing else None
@@ -269,7 +258,7 @@ def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Coun
 def for_trim(context: Context, request: Trim) -> TrimFacts:
     """Return the ends of the log, and the last of its oldest events that is too old."""
     rows = context.rows
-    aged = rows.page(AgedEvents(Millis(context.now - request.kept_for)), None, TRIM_SLICE)
+    aged = rows.page(listings.AgedEvents(Millis(context.now - request.kept_for)), None, TRIM_SLICE)
     return TrimFacts(*_log_ends(rows), next(iter(aged), None))
 
 
@@ -283,9 +272,9 @@ def _known(
     """Return the next nodes with which the principal has one of these affiliations, by name."""
     if by.admin:
         return tuple(
-            NodeAccess(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)
+            NodeAccess(node, Affiliation.NONE) for node in rows.page(listings.Nodes(), after, count)
         )
-    mine = rows.page(NodesOfAccount(by.account, roles), after, count)
+    mine = rows.page(listings.NodesOfAccount(by.account, roles), after, count)
     return tuple(NodeAccess(node, role) for node, role in mine)
 
 
@@ -314,12 +303,12 @@ def for_newer(context: Context, request: ReadNewer) -> ReadNewerFacts:
     facts = ReadNewerFacts(node, *rights, owners=owners_to_notify(rows, node))
     if rows.lacking or no_page(request, facts) is not None:
         return facts
-    newest = next(iter(rows.page(NewestItem(request.node, dead=False))), 0)
+    newest = next(iter(rows.page(listings.NewestItem(request.node, dead=False))), 0)
     if request.after is None:
         return replace(facts, newest=newest)
     after = max(0, min(request.after, LAST))
     limit = MAX_ITEMS if request.most is None else max(1, min(request.most, MAX_ITEMS))
-    found = rows.page(Items(request.node, room=request.room), after, limit)
+    found = rows.page(listings.Items(request.node, room=request.room), after, limit)
     kept = not after or _is_kept(rows, request, after)
     return replace(facts, items=tuple(found), newest=newest, kept=kept)
 
@@ -331,7 +320,7 @@ def _is_kept(rows: WorkingSet, request: ReadNewer, number: int) -> bool:
 
 def for_newest(context: Context, request: AskNewest) -> AskNewestFacts:
     """Return the highest number in each of the nodes."""
-    found = context.rows.page(NewestItems(request.nodes), None, len(request.nodes))
+    found = context.rows.page(listings.NewestItems(request.nodes), None, len(request.nodes))
     return AskNewestFacts(tuple(found))
 
 
@@ -379,9 +368,9 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
 
 def _dead(rows: WorkingSet, request: Redrive) -> tuple[list[Item], tuple[ItemId, ...]]:
     if request.ids is None and request.reason:
-        return rows.page(DeadItems(request.node), request.after or None, CANCEL_SLICE), ()
+        return rows.page(listings.DeadItems(request.node), request.after or None, CANCEL_SLICE), ()
     if request.ids is None:
-        return rows.page(DeadItems(request.node), None, REVIVED), ()
+        return rows.page(listings.DeadItems(request.node), None, REVIVED), ()
     found = [rows.item(request.node, name) for name in request.ids]
     there = [item for item in found if item is not None]
     known = {item.id for item in there}
@@ -431,7 +420,7 @@ def _page(
     """Return rows, oldest first, as many as there is room for, and the description of their part of the whole."""
     if request.ids:
         return _named(rows, request, holders)
-    listing = Items(node.name, holders, room=request.room)
+    listing = listings.Items(node.name, holders, room=request.room)
     if request.order is not None and not node.config.queueing:
         return _ordered(rows, request, node, after)
     if request.newest is not None:
@@ -453,11 +442,11 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
     order, page = request.order or Order(), request.page
     back = page is not None and page.before is not None
     limit = min(room_of(page, MAX_PAGE), request.newest or MAX_PAGE)
-    place = rows.page(PlaceOf(number))[0] if number and order.created else number
-    listing = Places(node.name, order.created, backward=order.descending is not back)
+    place = rows.page(listings.PlaceOf(number))[0] if number and order.created else number
+    listing = listings.Places(node.name, order.created, backward=order.descending is not back)
     places = rows.page(listing, place or None, limit + 1) if limit else []
     numbers = tuple([seq for _, seq in places[:limit]])
-    found = rows.page(Items(node.name, numbers=numbers, room=request.room), None, limit)
+    found = rows.page(listings.Items(node.name, numbers=numbers, room=request.room), None, limit)
     more = not limit or len(places) > len(found)
     if page is None and len(found) == request.newest:
         more = False  # that is all that was requested
@@ -467,7 +456,9 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
     return found, part
 
 
-def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> tuple[Rows, Part]:
+def _newest(
+    rows: WorkingSet, request: Retrieve, node: Node, listing: listings.Items
+) -> tuple[Rows, Part]:
     """Return the last n; if there is no room for all, the very last."""
     wanted = request.newest or 0
     found = rows.page(replace(listing, newest=True), None, min(wanted, MAX_PAGE))
@@ -478,7 +469,7 @@ def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> 
 
 
 def _in_front(
-    rows: WorkingSet, page: Page, node: Node, listing: Items, before: int
+    rows: WorkingSet, page: Page, node: Node, listing: listings.Items, before: int
 ) -> tuple[Rows, Part]:
     """Return the last ones before an item, or of all if `before` is 0."""
     listing, limit = replace(listing, newest=True), room_of(page, MAX_PAGE)
@@ -495,7 +486,7 @@ def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
     return sum([rows.count_held(holder, node.name) for holder in set(holders)])
 
 
-def _items_go_on(rows: WorkingSet, listing: Items, shown: Rows) -> bool:
+def _items_go_on(rows: WorkingSet, listing: listings.Items, shown: Rows) -> bool:
     """Return whether items follow that the store left out because the page was full."""
     return bool(shown) and bool(rows.page(replace(listing, room=0), shown[-1][0].seq, 1))
 
@@ -505,7 +496,7 @@ def _named(rows: WorkingSet, request: Retrieve, holders: Holders) -> tuple[Rows,
     names = dict.fromkeys(request.ids[:MAX_PAGE])
     there = [item for name in names if (item := rows.item(request.node, name)) is not None]
     seen = sorted(item.seq for item in there if holders is None or item.holder in holders)
-    listing = Items(request.node, numbers=tuple(seen), room=request.room)
+    listing = listings.Items(request.node, numbers=tuple(seen), room=request.room)
     found = rows.page(listing, None, len(seen)) if seen else []
     cut = len(found) < len(seen) or len(request.ids) > MAX_PAGE
     return found, Part(more=cut, begins=False)

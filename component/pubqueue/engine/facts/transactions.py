@@ -7,21 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.engine.facts.publishing import audience, existing, fed, for_publish
-from pubqueue.engine.listings import (
-    AttemptsOf,
-    Conflicts,
-    NodeWinners,
-    RecordOf,
-    Records,
-    TakenWinners,
-    Unmoved,
-    WinnerClasses,
-    WinnerRows,
-    Winners,
-    WinningBytes,
-    WinningDrafts,
-)
+from pubqueue.engine import listings
+from pubqueue.engine.facts.publishing import audience, existing, fed, fed_by, for_publish
 from pubqueue.engine.rows import (
     APPS,
     ATTEMPTS,
@@ -45,7 +32,6 @@ from pubqueue.rules.staging import AppFacts, RecordFacts, StageFacts, StagePubli
 
 if TYPE_CHECKING:
     from pubqueue.engine.context import Context
-    from pubqueue.engine.listings import NodeBytes, WinnerClass
     from pubqueue.engine.rows import Conflict
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import ItemId, Millis, Node, NodeName
@@ -81,13 +67,15 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
     many = sum(part.items for part in request.parts) > MAX_WINNERS or facts.bytes > MAX_BYTES
     if many or facts.grouped:
         return replace(facts, too_many=True)
-    nodes = rows.winners(Winners(request.app, request.version, named))
+    nodes = rows.winners(listings.Winners(request.app, request.version, named))
     if any((node := rows.node(one.node)) is not None and node.config.feeds for one in nodes):
         return replace(facts, too_many=True)
     found = tuple(_of_node(context, request, winners) for winners in nodes)
     place = request.dead_letter_node
     if place is not None and any(winners.taken for winners in found):
-        facts = replace(facts, dead_letters=_of_node(context, request, NodeWinners(place, 0, 0)))
+        facts = replace(
+            facts, dead_letters=_of_node(context, request, listings.NodeWinners(place, 0, 0))
+        )
     return replace(facts, nodes=_with_bytes(context, found, facts.dead_letters))
 
 
@@ -98,11 +86,11 @@ def _with_bytes(
     nodes = [one.node for one in (*found, *(() if place is None else (place,)))]
     if all(node is None or node.config.max_bytes is None for node in nodes):
         return found
-    sizes = {one.node: one for one in context.rows.page(WinningBytes(), None, ALL)}
+    sizes = {one.node: one for one in context.rows.page(listings.WinningBytes(), None, ALL)}
     return tuple(_sized(one, sizes.get(one.name)) for one in found)
 
 
-def _sized(facts: CommitNodeFacts, brings: NodeBytes | None) -> CommitNodeFacts:
+def _sized(facts: CommitNodeFacts, brings: listings.NodeBytes | None) -> CommitNodeFacts:
     if brings is None or facts.node is None:
         return facts
     grown = brings.of_queue if facts.node.config.queueing else brings.of_plain
@@ -114,7 +102,11 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
     """Return the app and its attempts."""
     rows = context.rows
     app, open_version = version_of(rows, request.app, request.version)
-    there = rows.page(AttemptsOf(request.app, request.version), None, ALL) if open_version else []
+    there = (
+        rows.page(listings.AttemptsOf(request.app, request.version), None, ALL)
+        if open_version
+        else []
+    )
     attempts = {(one.part, one.number): one for one in there}
     named = [
         attempts[key] for part in request.parts if (key := (part.number, part.attempt)) in attempts
@@ -123,7 +115,7 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
         now=context.now,
         app=app,
         open=open_version,
-        record=next(iter(rows.page(RecordOf(request.app, request.version))), None),
+        record=next(iter(rows.page(listings.RecordOf(request.app, request.version))), None),
         staged={key: one.items for key, one in attempts.items()},
         bytes=sum(one.bytes for one in named),
         noted=(sum(one.items for one in named), sum(one.known for one in named)),
@@ -131,7 +123,9 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
     )
 
 
-def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:
+def _of_node(
+    context: Context, request: CommitVersion, winners: listings.NodeWinners
+) -> CommitNodeFacts:
     rows, account, name = context.rows, request.by.account, winners.node
     node = rows.node(name)
     affiliation, subscribed = rows.rights(name, account)
@@ -147,10 +141,12 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
         subscribed=subscribed,
         rows=winners.rows,
         ids=winners.ids,
-        found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
-        taken=tuple(rows.page(TakenWinners(name), None, NAMED)) if winners.rows else (),
+        found=tuple(map(_found, rows.page(listings.WinnerClasses(name), None, ALL))),
+        taken=tuple(rows.page(listings.TakenWinners(name), None, NAMED)) if winners.rows else (),
         audience=notified,
-        drafts=() if behind or not notified else tuple(rows.page(WinningDrafts(name), None, ALL)),
+        drafts=()
+        if behind or not notified
+        else tuple(rows.page(listings.WinningDrafts(name), None, ALL)),
         behind=behind,
         allowance=None if node is None else context.allowance(node.creator),
     )
@@ -158,7 +154,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
 
 def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
     """Compare every winner whose id the node knows with the existing item, by meaning."""
-    context.rows.compare(Conflicts(node, absorbing), partial(_judged, context))
+    context.rows.compare(listings.Conflicts(node, absorbing), partial(_judged, context))
 
 
 def _judged(context: Context, conflicts: list[Conflict]) -> Writes:
@@ -172,7 +168,7 @@ def _same(context: Context, conflict: Conflict) -> bool:
     return context.payloads.same(conflict.there, conflict.offered)
 
 
-def _found(met: WinnerClass) -> WinnerCount:
+def _found(met: listings.WinnerClass) -> WinnerCount:
     if met.state == "finished":
         return WinnerCount(Known.FINISHED, None, met.count, met.first)
     known = Known.SAME if met.same else Known.OTHER
@@ -192,7 +188,7 @@ def for_app(context: Context, request: AskLastVersion) -> AppFacts:
 def for_list(context: Context, request: ListTransactions) -> RecordFacts:
     """Return a page of records, and whether there are more."""
     limit = min(request.max, MAX_PAGE)
-    listing = Records(request.open, request.app, seen_by(request.by))
+    listing = listings.Records(request.open, request.app, seen_by(request.by))
     records = context.rows.page(listing, request.after, limit + 1)
     return RecordFacts(tuple(records[:limit]), context.now, more=len(records) > limit)
 
@@ -209,7 +205,7 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
     rows, commit = context.rows, request.commit
     facts, account = standing(context, commit), commit.by.account
     named = tuple((part.number, part.attempt) for part in commit.parts)
-    which = WinnerRows(commit.app, commit.version, named, ROOM)
+    which = listings.WinnerRows(commit.app, commit.version, named, ROOM)
     winners = _slice(context, rows.page(which, request.after, SLICE))
     names = dict.fromkeys(row.node for row in winners)
     if request.taken and commit.dead_letter_node is not None:
@@ -253,19 +249,18 @@ def _met(context: Context, row: WinnerRow) -> MetWinner:
     if not node.config.feeds:
         return met
     draft = row.item.draft
-    return replace(
-        met, fed=fed(context, node, (draft,)), space=context.payloads.space_of(draft.payload)
-    )
+    queues = fed(context, fed_by(context, node), (draft,))
+    return replace(met, fed=queues, space=context.payloads.space_of(draft.payload))
 
 
 def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     """Return the next winners of a committed version."""
     rows = context.rows
-    which = WinnerRows(request.app, request.version, None, ROOM)
+    which = listings.WinnerRows(request.app, request.version, None, ROOM)
     winners = _slice(context, rows.page(which, None, SLICE))
-    record = next(iter(rows.page(RecordOf(request.app, request.version))), None)
+    record = next(iter(rows.page(listings.RecordOf(request.app, request.version))), None)
     if record is None:  # nothing of it is left, or its needs are being collected
-        return MoveFacts(Jid(""), NO_TIME, (), {})
+        return MoveFacts(context.now, Jid(""), NO_TIME, (), {})
     nodes = {row.node: rows.node(row.node) for row in winners}
     at, name = record.committed or NO_TIME, record.dead_letter_node
     place = None if name is None else _open_to(context, name, record.owner)
@@ -273,6 +268,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     if place is not None:
         met = [_met_there(context, request, winner, (place, at)) for winner in met]
     return MoveFacts(
+        context.now,
         record.owner,
         at,
         tuple(met),
@@ -308,7 +304,7 @@ def _met_there(
 
 def for_resume(context: Context, _request: object) -> ResumeFacts:
     """Return the oldest commit that still has winners to move."""
-    return ResumeFacts(next(iter(context.rows.page(Unmoved())), None))
+    return ResumeFacts(next(iter(context.rows.page(listings.Unmoved())), None))
 
 
 # Facts for staged publishes: the progress of the app, and what is staged already.

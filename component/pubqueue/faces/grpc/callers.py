@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import binascii
 import ssl
-from base64 import b64decode
 from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +15,10 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from pubqueue.accounts.accounts import Proven
-from pubqueue.accounts.credentials import Bearer, Certificate, Plain
-from pubqueue.faces.grpc.calls import Caller
+from pubqueue.accounts.credentials import Certificate, credentials_in
 from pubqueue.faces.grpc.statuses import UNKNOWN_CALLER, CallError
 from pubqueue.faces.listener.tls import Tls
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import Jid, Principal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -373,7 +370,7 @@ class Who:
     def __init__(self, accounts: Accounts, service: Jid, anonymous: str = "") -> None:
         self._accounts, self._service, self._anonymous = accounts, service, anonymous
 
-    async def caller(self, given: Credentials | None, peer: str) -> tuple[Caller, Proven | None]:
+    async def caller(self, given: Credentials | None, peer: str) -> tuple[Principal, Proven | None]:
         """Return the account of a call from the peer at this address, and how it was proven.
 
         Raises:
@@ -383,10 +380,10 @@ class Who:
         if given is None:
             if not self._anonymous:
                 raise UNKNOWN_CALLER
-            return self._caller(Jid(f"{self._anonymous}@{self._service}"), None), None
+            return self._caller(Jid(f"{self._anonymous}@{self._service}")), None
         found = await self._accounts.prove(given, face=WORD, peer=peer)
         if isinstance(found, Proven):
-            return self._caller(found.account, self._accounts.projects(found)), found
+            return self._caller(found.account), found
         if found.wait:
             raise CallError(
                 StatusCode.UNAVAILABLE, f"Too many wrong attempts: try again in {found.wait:.0f} s."
@@ -397,9 +394,8 @@ class Who:
         """Return whether the account may still call."""
         return proven is None or self._accounts.holds(proven)
 
-    def _caller(self, account: Jid, projects: frozenset[str] | None) -> Caller:
-        by = self._accounts.principals.of(Jid(account + RESOURCE))
-        return Caller(by, projects)
+    def _caller(self, account: Jid) -> Principal:
+        return self._accounts.principals.of(Jid(account + RESOURCE))
 
 
 def peer_of(text: str) -> str:
@@ -413,23 +409,20 @@ def peer_of(text: str) -> str:
 def credentials_of(
     metadata: Iterable[tuple[str, str | bytes]], auth: Mapping[str, Iterable[bytes]]
 ) -> Credentials | None:
-    """Return the credentials of a call: its header, or else the certificate of its connection."""
-    header = next((value for name, value in metadata if name == HEADER), None)
-    if header is not None:
-        return _of_header(header.decode("latin-1") if isinstance(header, bytes) else header)
+    """Return the credentials of a call: its header, or else the certificate of its connection.
+
+    Raises:
+        CallError: it has the header several times, or it cannot be read.
+
+    """
+    fields = [value for name, value in metadata if name == HEADER]
+    if fields:
+        found = credentials_in(
+            [one.decode("latin-1") if isinstance(one, bytes) else one for one in fields]
+        )
+        if found is None:
+            raise UNKNOWN_CALLER
+        return found
     for pem in auth.get(CERTIFICATE, ()):
         return Certificate(subject_of(pem))
     return None
-
-
-def _of_header(text: str) -> Credentials:
-    """Return the credentials in the header; any other text is a token that no user has."""
-    scheme, _, rest = text.partition(" ")
-    if scheme.lower() == "basic":
-        try:
-            name, colon, password = b64decode(rest.strip(), validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return Bearer(rest)
-        if colon:
-            return Plain(name, password)
-    return Bearer(rest.strip())

@@ -21,7 +21,7 @@ from pubqueue.faces.grpc.statuses import (
     problem_of,
     unimplemented,
 )
-from pubqueue.model.decision import Refused, Taken
+from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodes import Create
@@ -205,24 +205,17 @@ OURS: Final = frozenset(
 """Codes of calls that were refused for a reason of the service, not of the caller."""
 
 
-class Caller(Struct, frozen=True):
-    """The account of a call, as its principal, and the projects that exist for it; None: all."""
-
-    by: Principal
-    projects: frozenset[str] | None = None
-
-
 class Call:
-    """One call. `left` is how many seconds the client waits at most, None for any time."""
+    """One call of a principal. `left` is how many seconds the client waits at most, None for any time."""
 
     def __init__(
         self,
-        caller: Caller,
+        by: Principal,
         backend: Backend,
         left: float | None = None,
         origin: Origin = Origin(),  # noqa: B008  # frozen
     ) -> None:
-        self.by, self._projects = caller.by, caller.projects
+        self.by = by
         self.backend, self.left, self.origin = backend, left, origin
         self.size = 0
         """Bytes of the request; 0 if they are not known."""
@@ -262,7 +255,7 @@ class Call:
         """Return whether the project exists for the account."""
         if project == wire.BRIDGE and not self.backend.grpc.bridge:
             return False
-        return self._projects is None or project in self._projects
+        return self.by.projects is None or project in self.by.projects
 
     async def ask(self, request: Request, resource: str = "", size: int = 0) -> Reply:
         """Have a request of so many bytes decided, and return the reply; `resource` is the name of its subject.
@@ -279,12 +272,15 @@ class Call:
 
     async def refusal(self, refused: Refused, node: NodeName | None, resource: str) -> CallError:
         """Return the end of a call whose request was refused: resources that the account may not know of do not exist for it."""
-        if CODES[refused.refusal] is StatusCode.PERMISSION_DENIED and node is not None:
+        is_closed = refused.refusal is Refusal.CLOSED_NODE
+        is_barred = is_closed or CODES[refused.refusal] is StatusCode.PERMISSION_DENIED
+        if is_barred and node is not None:
             seen = await self.backend.handle(
                 self.by, Describe(self.by, node, manage=False, known=True)
             )
             if isinstance(seen, Refused):
                 return not_found(resource)
+            return CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
         return problem_of(refused, resource)
 
     async def take(self, request: Take, resource: str = "") -> Reply:

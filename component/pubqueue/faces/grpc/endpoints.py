@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from grpc import StatusCode
 
-from pubqueue.faces.grpc import topics
 from pubqueue.faces.grpc.statuses import NOT_AUTHORIZED, CallError, invalid
 from pubqueue.faces.push.targets import TargetError, is_listed, read_endpoint
-from pubqueue.rules.nodeconfig import PUSHED
+from pubqueue.rules.nodeconfig import PUSHED, all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +33,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 def kept(config: NodeConfig) -> Kept | None:
     """Return the push config of a node, None if messages are not pushed."""
-    text = topics.all_of(config).get(PUSH, "") if config.labels else ""
+    text = all_of(config.labels).get(PUSH, "") if config.labels else ""
     try:
         return msgspec.json.decode(text, type=Kept) if text else None
     except msgspec.MsgspecError:

@@ -22,6 +22,7 @@ from pubqueue.faces.grpc.wire import (
     v1,
 )
 from pubqueue.model.entities import DELIVERIES, DIED_IN, NodeName
+from pubqueue.rules.nodeconfig import OWN
 from pubqueue.rules.room import STATUS
 
 if TYPE_CHECKING:
@@ -31,13 +32,12 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from pubqueue.model.entities import Item, Node, NodeConfig
-    from pubqueue.rules.nodeconfig import Value
 
 
 if TYPE_CHECKING:
-    Settings = dict[str, Value]
-    Read = Callable[[v1.Subscription, NodeConfig | None], Settings]
-    """Returns the settings of a field; the second argument are the settings before, None for a new subscription."""
+    Settings = topics.Fields
+    Read = Callable[[v1.Subscription], Settings]
+    """Returns the settings of a field."""
 
 # The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
 #
@@ -82,24 +82,24 @@ _LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
 
 
-def _ack_deadline(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _ack_deadline(given: v1.Subscription) -> Settings:
     deadline = given.ack_deadline_seconds or USUAL_DEADLINE
     if not USUAL_DEADLINE <= deadline <= MAX_DEADLINE:
         raise invalid(f"ack_deadline_seconds must be from {USUAL_DEADLINE} to {MAX_DEADLINE}")
     return {"lock_timeout": deadline, "lock_longest": MAX_DEADLINE}
 
 
-def _filter(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _filter(given: v1.Subscription) -> Settings:
     if len(given.filter.encode()) > MAX_FILTER:
         raise invalid(f"filter has more than {MAX_FILTER} bytes")
     return {"filter": given.filter}
 
 
-def _ordering(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _ordering(given: v1.Subscription) -> Settings:
     return {"group_limit": ORDERED if given.enable_message_ordering else UNORDERED}
 
 
-def _retry(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _retry(given: v1.Subscription) -> Settings:
     if not given.HasField("retry_policy"):
         return {"backoff_min": NO_PAUSE, "backoff_max": NO_PAUSE}
     policy = given.retry_policy
@@ -116,7 +116,7 @@ def _span(policy: v1.RetryPolicy, name: str, usual: int) -> int:
     return whole_seconds(getattr(policy, name), f"retry_policy.{name}", 0, MAX_BACKOFF)
 
 
-def _labels(given: v1.Subscription | v1.Topic, before: NodeConfig | None) -> Settings:
+def _labels(given: v1.Subscription | v1.Topic) -> Settings:
     found = dict(given.labels)
     if len(found) > MAX_LABELS:
         raise invalid(f"labels: at most {MAX_LABELS}")
@@ -125,9 +125,9 @@ def _labels(given: v1.Subscription | v1.Topic, before: NodeConfig | None) -> Set
             raise invalid(
                 f"labels: {name!a} is a lower-case letter and up to 62 of a-z, 0-9, _ and -; a value has up to 63 of these"
             )
-        if name.startswith(topics.OWN):
-            raise invalid(f"labels: names that begin with {topics.OWN} are the service's own")
-    return {"labels": topics.with_labels(before, found)}
+        if name.startswith(OWN):
+            raise invalid(f"labels: names that begin with {OWN} are the service's own")
+    return {"labels": found}
 
 
 def whole_seconds(given: Duration, name: str, low: int, high: int) -> int:
@@ -142,7 +142,7 @@ def whole_seconds(given: Duration, name: str, low: int, high: int) -> int:
     return given.seconds
 
 
-def _dead_letters(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _dead_letters(given: v1.Subscription) -> Settings:
     if not given.HasField("dead_letter_policy"):
         return {"dead_letter_node": "", "max_failures": IMMORTAL}
     policy = given.dead_letter_policy
@@ -156,11 +156,11 @@ def _dead_letters(given: v1.Subscription, _before: NodeConfig | None) -> Setting
     return {"dead_letter_node": node, "max_failures": attempts}
 
 
-def _exactly_once(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _exactly_once(given: v1.Subscription) -> Settings:
     return {topics.EXACTLY_ONCE: "1" if given.enable_exactly_once_delivery else None}
 
 
-def _retention(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _retention(given: v1.Subscription) -> Settings:
     kept = RETENTION
     if given.HasField("message_retention_duration"):
         span = given.message_retention_duration
@@ -168,11 +168,11 @@ def _retention(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
     return {"item_expire": kept, "expired": "drop"}
 
 
-def _acked(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _acked(given: v1.Subscription) -> Settings:
     return {"keep_done": given.retain_acked_messages}
 
 
-def _expiration(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+def _expiration(given: v1.Subscription) -> Settings:
     if not given.expiration_policy.HasField("ttl"):
         return {"unused_expire": ""}  # it never expires
     ttl = given.expiration_policy.ttl
@@ -224,14 +224,14 @@ def _push(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
     return {endpoints.PUSH: endpoints.checked(config.push_endpoint, config.attributes, push_to)}
 
 
-def push_updated(config: v1.PushConfig, push_to: Iterable[str], before: NodeConfig) -> Settings:
+def push_updated(config: v1.PushConfig, push_to: Iterable[str]) -> Settings:
     """Return the settings of another push config.
 
     Raises:
         CallError: the endpoint is invalid, or may not be called.
 
     """
-    return _marked(_push(v1.Subscription(push_config=config), push_to), before.labels)
+    return _push(v1.Subscription(push_config=config), push_to)
 
 
 def settings(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
@@ -244,14 +244,11 @@ def settings(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
     refuse_others(given, OF_SERVICE, (*ROWS, PUSH_CONFIG))
     found: Settings = {}
     for read in ROWS.values():
-        found |= read(given, None)
-    found |= _push(given, push_to)
-    return _marked(found, "")
+        found |= read(given)
+    return found | _push(given, push_to)
 
 
-def updated(
-    given: v1.Subscription, paths: Iterable[str], before: NodeConfig, push_to: Iterable[str]
-) -> Settings:
+def updated(given: v1.Subscription, paths: Iterable[str], push_to: Iterable[str]) -> Settings:
     """Return the settings of an update: those of the paths alone.
 
     Raises:
@@ -266,11 +263,11 @@ def updated(
             continue
         if row is None:
             raise unimplemented(path)
-        found |= row(given, before)
-    return _marked(found, before.labels)
+        found |= row(given)
+    return found
 
 
-def topic_updated(given: v1.Topic, paths: Iterable[str], before: NodeConfig) -> Settings:
+def topic_updated(given: v1.Topic, paths: Iterable[str]) -> Settings:
     """Return the settings of an update of a topic: its labels.
 
     Raises:
@@ -280,7 +277,7 @@ def topic_updated(given: v1.Topic, paths: Iterable[str], before: NodeConfig) -> 
     for path in _checked(paths, v1.Topic(), frozenset({"name"})):
         if path != "labels":
             raise unimplemented(path)
-    return _labels(given, before)
+    return _labels(given)
 
 
 def _checked(paths: Iterable[str], kind: Message, fixed: frozenset[str]) -> list[str]:
@@ -293,17 +290,6 @@ def _checked(paths: Iterable[str], kind: Message, fixed: frozenset[str]) -> list
     return list(dict.fromkeys(found))
 
 
-def _marked(found: Settings, before: str) -> Settings:
-    """Return the settings with the marks among them in `labels`."""
-    own = {name: found.pop(name) for name in tuple(found) if name.startswith(topics.OWN)}
-    if own:
-        text = str(found.get("labels", before))
-        for name, value in own.items():
-            text = topics.with_mark(text, name, None if value is None else str(value))
-        found["labels"] = text
-    return found
-
-
 def topic_settings(given: v1.Topic) -> Settings:
     """Return the settings of a new topic.
 
@@ -312,7 +298,7 @@ def topic_settings(given: v1.Topic) -> Settings:
 
     """
     refuse_others(given, frozenset({"name", "state"}), {"labels"})
-    return _labels(given, None)
+    return _labels(given)
 
 
 def topic_shown(node: Node) -> v1.Topic:

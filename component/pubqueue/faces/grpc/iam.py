@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,18 +11,19 @@ from grpc import StatusCode
 from pubqueue.faces.grpc import subscriptions, topics
 from pubqueue.faces.grpc.statuses import CallError, invalid, unimplemented
 from pubqueue.faces.grpc.wire import ResourceKind, iam
-from pubqueue.model.entities import Affiliation, Jid, domain_of
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Affiliation, Jid, Policy, domain_of
 from pubqueue.model.replies import Described, MyAffiliations
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.discovery import Describe, ListMyAffiliations
-from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.nodes import SetPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.faces.grpc.calls import Call, Unary
-    from pubqueue.model.entities import Node, NodeConfig
+    from pubqueue.model.entities import Node
 
 
 # `google.iam.v1.IAMPolicy` for topics and subscriptions: a row for each rpc.
@@ -62,7 +62,7 @@ async def _managed(call: Call, resource: str) -> Node:
 async def get_policy(call: Call, request: iam.GetIamPolicyRequest) -> iam.Policy:
     """Return the policy as it was set; affiliations that were set over other protocols are not in it."""
     node = await _managed(call, request.resource)
-    return shown(kept(node.config))
+    return shown(node.config.policy)
 
 
 async def set_policy(call: Call, request: iam.SetIamPolicyRequest) -> iam.Policy:
@@ -71,34 +71,19 @@ async def set_policy(call: Call, request: iam.SetIamPolicyRequest) -> iam.Policy
         raise invalid("update_mask may name bindings, etag and version")
     kind = kind_of(request.resource)
     wanted = read(request.policy, kind)
-    node = await _managed(call, request.resource)
-    before = kept(node.config)
-    if request.policy.etag and request.policy.etag != etag(before):
+    node = await _found(call, request.resource)
+    text = msgspec.json.encode(wanted).decode() if wanted else ""
+    gives = granted(wanted, kind, domain_of(call.account))
+    viewers = viewing(wanted, domain_of(call.account))
+    policy = Policy(text, tuple(gives.items()), viewers)
+    etag = request.policy.etag.decode("latin-1") or None
+    asked = SetPolicy(call.by, node.name, policy, etag, node.config.queueing)
+    reply = await call.backend.handle(call.by, asked)
+    if isinstance(reply, Refused) and reply.refusal is Refusal.PRECONDITION_NOT_MET:
         raise CallError(StatusCode.ABORTED, "The policy has changed meanwhile: read it again.")
-    entries = _entries(node, kind, before, wanted, domain_of(call.account))
-    if entries:
-        changes = SetAffiliations(call.by, node.name, tuple(entries.items()))
-        await call.ask(changes, request.resource)
-    text = msgspec.json.encode(wanted).decode() if wanted else None
-    labels = topics.with_mark(node.config.labels, POLICY, text)
-    configure = topics.configure if kind is ResourceKind.TOPIC else subscriptions.configure
-    await configure(call, request.resource, {"labels": labels})
-    return shown(wanted)
-
-
-def _entries(  # two policies of a node
-    node: Node,
-    kind: ResourceKind,
-    before: Bindings,
-    wanted: Bindings,
-    service: str,
-) -> dict[Jid, Affiliation]:
-    """Return the affiliations to set. The creator of the node stays its owner."""
-    had = granted(before, kind, service)
-    gets = granted(wanted, kind, service)
-    entries = dict.fromkeys(had, Affiliation.NONE) | gets
-    entries.pop(node.creator, None)
-    return {account: role for account, role in entries.items() if had.get(account) is not role}
+    if isinstance(reply, Refused):
+        raise await call.refusal(reply, node.name, request.resource)
+    return shown(policy)
 
 
 async def test_permissions(
@@ -132,9 +117,6 @@ RPCS: Final[Mapping[str, Unary]] = {
 
 # Policies of `google.iam.v1`, and the affiliations that they give: the meanings of roles and of members. Pure.
 
-POLICY: Final = f"{topics.OWN}policy"
-"""The mark with the policy of a node, as JSON."""
-
 Bindings = dict[str, list[str]]
 """Members by role."""
 
@@ -148,9 +130,11 @@ ROLES: Final[Mapping[str, Mapping[ResourceKind, Affiliation]]] = {
     "roles/pubsub.editor":     {_TOPIC: _PUBLISHER,               _QUEUE: _PUBLISHER},
     "roles/pubsub.publisher":  {_TOPIC: Affiliation.PUBLISH_ONLY, _QUEUE: Affiliation.PUBLISH_ONLY},
     "roles/pubsub.subscriber": {_TOPIC: _MEMBER,                  _QUEUE: _MEMBER},
-    "roles/pubsub.viewer":     {_TOPIC: _MEMBER},  # an account that sees a queue as a member can pull from it too
 }
 """The affiliation of a role."""
+
+VIEWER: Final = "roles/pubsub.viewer"
+"""The role that gives sight of the node, and no affiliation: a viewer neither attaches a subscription nor pulls."""
 
 SEES: Final = None
 """A permission of all accounts that may know of the node."""
@@ -184,26 +168,13 @@ _RANKS: Final = (_OWNER, _PUBLISHER, _MEMBER, Affiliation.PUBLISH_ONLY)
 """The strongest first."""
 
 
-def kept(config: NodeConfig) -> Bindings:
-    """Return the policy of a node, as it was set; an empty one at first."""
-    text = topics.all_of(config).get(POLICY, "")
-    try:
-        return msgspec.json.decode(text, type=Bindings) if text else {}
-    except msgspec.MsgspecError:
-        return {}
-
-
-def shown(bindings: Bindings) -> iam.Policy:
-    """Return a policy in the clients' form."""
-    policy = iam.Policy(version=1, etag=etag(bindings))
+def shown(kept: Policy) -> iam.Policy:
+    """Return a policy in the clients' form, as it was set."""
+    policy = iam.Policy(version=1, etag=kept.etag.encode())
+    bindings = msgspec.json.decode(kept.text, type=Bindings) if kept.text else {}
     for role, members in bindings.items():
         policy.bindings.add(role=role, members=members)
     return policy
-
-
-def etag(bindings: Bindings) -> bytes:
-    """Return the value that distinguishes two policies."""
-    return sha256(msgspec.json.encode(bindings, order="sorted")).digest()[:12]
 
 
 def read(policy: iam.Policy, kind: ResourceKind) -> Bindings:
@@ -220,8 +191,10 @@ def read(policy: iam.Policy, kind: ResourceKind) -> Bindings:
     for binding in policy.bindings:
         if binding.HasField("condition"):
             raise unimplemented("policy.bindings.condition")
-        if kind not in ROLES.get(binding.role, {}) and binding.role != "roles/pubsub.viewer":
+        if kind not in ROLES.get(binding.role, {}) and binding.role != VIEWER:
             raise invalid(f"Role {binding.role[:100]!a} is not supported for this resource.")
+        if any("\0" in member for member in binding.members):
+            raise invalid("policy.bindings.members: a NUL character is not allowed")
         mine = found.setdefault(binding.role, [])
         mine += [member for member in binding.members if member not in mine]
     return found
@@ -237,6 +210,12 @@ def granted(bindings: Bindings, kind: ResourceKind, service: str) -> dict[Jid, A
             if account is not None and affiliation is not None:
                 roles.setdefault(account, set()).add(affiliation)
     return {account: _highest(some) for account, some in roles.items()}
+
+
+def viewing(bindings: Bindings, service: str) -> tuple[Jid, ...]:
+    """Return the accounts that may see the node by the policy."""
+    found = (account_of(member, service) for member in bindings.get(VIEWER, ()))
+    return tuple(dict.fromkeys(account for account in found if account is not None))
 
 
 def account_of(member: str, service: str) -> Jid | None:

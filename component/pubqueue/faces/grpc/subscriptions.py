@@ -15,7 +15,7 @@ from pubqueue.model.decision import Refusal, Refused, SettledEach, Taken, Touche
 from pubqueue.model.entities import seconds
 from pubqueue.model.replies import Described
 from pubqueue.rules.discovery import Describe
-from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES, Settings
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 from pubqueue.rules.nodes import Configure, Create, Delete, Purge
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.settle import Outcome, Settle, Verb
@@ -57,7 +57,7 @@ SETTINGS: Final[Mapping[str, Value]] = {
 
 
 async def create(
-    call: Call, name: str, topic: str, more: Mapping[str, Value], *, field: str = "name"
+    call: Call, name: str, topic: str, more: topics.Fields, *, field: str = "name"
 ) -> None:
     """Create a subscription to a topic, with settings of its queue.
 
@@ -70,7 +70,7 @@ async def create(
     if source.config.queueing:
         raise unfit(f"{topic} is a queue, and only a plain node has subscriptions")
     wanted = {**SETTINGS, **more, "source": source.name}
-    await call.ask(Create(call.by, node, Settings(wanted)), name)
+    await call.ask(Create(call.by, node, topics.settings_of(wanted)), name)
 
 
 async def found(call: Call, name: str, field: str = "subscription") -> Node:
@@ -96,7 +96,7 @@ async def delete(call: Call, name: str) -> None:
 
     """
     node = await found(call, name)
-    await call.ask(Delete(call.by, node.name), name)
+    await call.ask(Delete(call.by, node.name, queueing=True), name)
 
 
 async def pull(call: Call, name: str, count: int, wait: float) -> list[tuple[Item, bytes]]:
@@ -125,7 +125,7 @@ async def truncate(call: Call, name: str, *, notify: bool = False) -> None:
 
     """
     node = await found(call, name)
-    await call.ask(Purge(call.by, node.name, says_so=notify), name)
+    await call.ask(Purge(call.by, node.name, says_so=notify, queueing=True), name)
 
 
 async def seek(call: Call, name: str, since: Millis) -> None:
@@ -139,15 +139,16 @@ async def seek(call: Call, name: str, since: Millis) -> None:
     await call.ask(Seek(call.by, node.name, since), name)
 
 
-async def configure(call: Call, name: str, settings: Mapping[str, Value]) -> None:
-    """Change settings of the queue of a subscription.
+async def configure(call: Call, name: str, fields: topics.Fields, *, purges: bool = False) -> None:
+    """Change settings of the queue of a subscription; with `purges` its messages are removed too.
 
     Raises:
         CallError: there is none, or the account may not.
 
     """
     node = await found(call, name)
-    await call.ask(Configure(call.by, node.name, Settings(settings)), name)
+    wanted = topics.settings_of(fields)
+    await call.ask(Configure(call.by, node.name, wanted, purges=purges, queueing=True), name)
 
 
 async def detach(call: Call, name: str) -> None:
@@ -157,10 +158,7 @@ async def detach(call: Call, name: str) -> None:
         CallError: there is none, or the account may not.
 
     """
-    node = await found(call, name)
-    labels = topics.with_mark(node.config.labels, topics.DETACHED, "1")
-    await configure(call, name, {"source": "", "labels": labels})
-    await truncate(call, name)
+    await configure(call, name, {"source": "", topics.DETACHED: "1"}, purges=True)
 
 
 def check_attached(node: Node) -> None:

@@ -10,23 +10,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.faces.grpc import endpoints, subscriptions, topics
+from pubqueue.faces.grpc import endpoints, subscriptions, topics, wire
 from pubqueue.faces.grpc.calls import Service
 from pubqueue.faces.grpc.statuses import CallError, invalid, unfit
 from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE
-from pubqueue.faces.grpc.wire import (
-    ResourceKind,
-    StoredMessage,
-    ack_id,
-    is_project,
-    message_of,
-    name_of,
-    of_tech,
-    project_of,
-    tech,
-    to_tech,
-    topic_of,
-)
 from pubqueue.model.entities import AtExpiry
 from pubqueue.rules import filters
 from pubqueue.rules.room import STATUS, truncates
@@ -36,7 +23,7 @@ if TYPE_CHECKING:
 
     from pubqueue.faces.grpc.calls import Call, Unary
     from pubqueue.faces.grpc.subscriptions import Change
-    from pubqueue.model.entities import Item, Node, NodeConfig
+    from pubqueue.model.entities import Item, Node
     from pubqueue.rules.nodeconfig import Value
 
     Pulled = tuple[Item, bytes]
@@ -56,24 +43,28 @@ _NAME_LENGTH: Final = 26
 
 def subscription_name(text: str) -> str:
     """Return the name of a subscription in the form of v1."""
-    return of_tech(text, ResourceKind.SUBSCRIPTION)
+    return wire.of_tech(text, wire.ResourceKind.SUBSCRIPTION)
 
 
-async def create_subscription(call: Call, request: tech.Subscription) -> tech.Subscription:
+async def create_subscription(
+    call: Call, request: wire.tech.Subscription
+) -> wire.tech.Subscription:
     """Create the subscription; without a name it gets a random one in the project of its topic."""
-    topic = of_tech(request.topic, ResourceKind.TOPIC)
-    call.node(topic, ResourceKind.TOPIC, "topic")
-    name = subscription_name(request.name) or _random(project_of(topic))
+    topic = wire.of_tech(request.topic, wire.ResourceKind.TOPIC)
+    call.node(topic, wire.ResourceKind.TOPIC, "topic")
+    name = subscription_name(request.name) or _random(wire.project_of(topic))
     await subscriptions.create(call, name, topic, settings(request, call.backend.grpc.push_to))
     return shown_subscription(await subscriptions.found(call, name))
 
 
 def _random(project: str) -> str:
     rest = "".join(secrets.choice(_LETTERS) for _ in range(_NAME_LENGTH))
-    return f"projects/{project}/{ResourceKind.SUBSCRIPTION.value}/s-{rest}"
+    return f"projects/{project}/{wire.ResourceKind.SUBSCRIPTION.value}/s-{rest}"
 
 
-async def get_subscription(call: Call, request: tech.GetSubscriptionRequest) -> tech.Subscription:
+async def get_subscription(
+    call: Call, request: wire.tech.GetSubscriptionRequest
+) -> wire.tech.Subscription:
     """Return the subscription."""
     return shown_subscription(
         await subscriptions.found(call, subscription_name(request.subscription))
@@ -81,48 +72,57 @@ async def get_subscription(call: Call, request: tech.GetSubscriptionRequest) -> 
 
 
 async def list_subscriptions(
-    call: Call, request: tech.ListSubscriptionsRequest
-) -> tech.ListSubscriptionsResponse:
+    call: Call, request: wire.tech.ListSubscriptionsRequest
+) -> wire.tech.ListSubscriptionsResponse:
     """Return a page of the subscriptions of a project, of a topic, or of all that the caller may know of."""
     wanted = listed(request.query)
     page = await topics.page(
-        *(call, ResourceKind.SUBSCRIPTION, wanted.project, request.max_results, request.page_token),
+        *(
+            call,
+            wire.ResourceKind.SUBSCRIPTION,
+            wanted.project,
+            request.max_results,
+            request.page_token,
+        ),
         topic=wanted.topic,
     )
     shown = map(shown_subscription, page.nodes)
-    return tech.ListSubscriptionsResponse(subscription=shown, next_page_token=page.token)
+    return wire.tech.ListSubscriptionsResponse(subscription=shown, next_page_token=page.token)
 
 
-async def delete_subscription(call: Call, request: tech.DeleteSubscriptionRequest) -> tech.Empty:
+async def delete_subscription(
+    call: Call, request: wire.tech.DeleteSubscriptionRequest
+) -> wire.tech.Empty:
     """Delete the subscription with everything in it."""
     await subscriptions.delete(call, subscription_name(request.subscription))
-    return tech.Empty()
+    return wire.tech.Empty()
 
 
 async def truncate_subscription(
-    call: Call, request: tech.TruncateSubscriptionRequest
-) -> tech.Empty:
+    call: Call, request: wire.tech.TruncateSubscriptionRequest
+) -> wire.tech.Empty:
     """Remove all messages; the subscriber gets an event that reports it."""
     await subscriptions.truncate(call, subscription_name(request.subscription), notify=True)
-    return tech.Empty()
+    return wire.tech.Empty()
 
 
-async def modify_push_config(call: Call, request: tech.ModifyPushConfigRequest) -> tech.Empty:
+async def modify_push_config(
+    call: Call, request: wire.tech.ModifyPushConfigRequest
+) -> wire.tech.Empty:
     """Set or clear the push endpoint."""
     name = subscription_name(request.subscription)
-    before = (await subscriptions.found(call, name)).config
     endpoint, push_to = request.push_config.push_endpoint, call.backend.grpc.push_to
-    await subscriptions.configure(call, name, push(endpoint, push_to, before))
-    return tech.Empty()
+    await subscriptions.configure(call, name, push(endpoint, push_to))
+    return wire.tech.Empty()
 
 
-async def pull(call: Call, request: tech.PullRequest) -> tech.PullResponse:
+async def pull(call: Call, request: wire.tech.PullRequest) -> wire.tech.PullResponse:
     """Return one message; wait for it, unless the answer is wanted at once."""
     item, payload = await take(call, request)
     return pulled(item, payload, subscription_name(request.subscription))
 
 
-async def take(call: Call, request: tech.PullRequest) -> Pulled:
+async def take(call: Call, request: wire.tech.PullRequest) -> Pulled:
     """Return the item of a Pull.
 
     Raises:
@@ -137,40 +137,44 @@ async def take(call: Call, request: tech.PullRequest) -> Pulled:
     raise CallError(StatusCode.UNAVAILABLE, "No message has come; try again.")
 
 
-async def pull_batch(call: Call, request: tech.PullBatchRequest) -> tech.PullBatchResponse:
+async def pull_batch(
+    call: Call, request: wire.tech.PullBatchRequest
+) -> wire.tech.PullBatchResponse:
     """Return up to the requested number of messages; wait for the first, unless the answer is wanted at once."""
     items, name = await take_batch(call, request), subscription_name(request.subscription)
-    return tech.PullBatchResponse(pull_responses=[pulled(*item, name) for item in items])
+    return wire.tech.PullBatchResponse(pull_responses=[pulled(*item, name) for item in items])
 
 
-async def take_batch(call: Call, request: tech.PullBatchRequest) -> list[Pulled]:
+async def take_batch(call: Call, request: wire.tech.PullBatchRequest) -> list[Pulled]:
     """Return the items of a PullBatch."""
     wait = 0.0 if request.return_immediately else WAIT
     count = request.max_events if request.max_events > 0 else USUAL_BATCH
     return await subscriptions.pull(call, subscription_name(request.subscription), count, wait)
 
 
-async def modify_ack_deadline(call: Call, request: tech.ModifyAckDeadlineRequest) -> tech.Empty:
+async def modify_ack_deadline(
+    call: Call, request: wire.tech.ModifyAckDeadlineRequest
+) -> wire.tech.Empty:
     """Set the deadline of a message; 0 releases it."""
     change = subscriptions.Change(request.ack_deadline_seconds)
     return await _settle(call, request.subscription, [request.ack_id], change)
 
 
-async def acknowledge(call: Call, request: tech.AcknowledgeRequest) -> tech.Empty:
+async def acknowledge(call: Call, request: wire.tech.AcknowledgeRequest) -> wire.tech.Empty:
     """Acknowledge messages; repeated acknowledgements are not errors."""
     return await _settle(call, request.subscription, request.ack_id, subscriptions.ACK)
 
 
-async def nack(call: Call, request: tech.NackRequest) -> tech.Empty:
+async def nack(call: Call, request: wire.tech.NackRequest) -> wire.tech.Empty:
     """Refuse messages, so that they are delivered again."""
     return await _settle(call, request.subscription, request.ack_id, subscriptions.NACK)
 
 
 async def _settle(
     call: Call, subscription: str, ack_ids: Sequence[str], change: Change
-) -> tech.Empty:
+) -> wire.tech.Empty:
     await subscriptions.settle(call, subscription_name(subscription), ack_ids, change)
-    return tech.Empty()
+    return wire.tech.Empty()
 
 
 SUBSCRIBER: Final[Mapping[str, Unary]] = {
@@ -196,58 +200,64 @@ WAITS: Final = frozenset({"Pull", "PullBatch"})
 
 
 def _name(text: str) -> str:
-    return of_tech(text, ResourceKind.TOPIC)
+    return wire.of_tech(text, wire.ResourceKind.TOPIC)
 
 
-def _topic(node: Node) -> tech.Topic:
-    return tech.Topic(name=to_tech(name_of(node.name, ResourceKind.TOPIC), ResourceKind.TOPIC))
+def _topic(node: Node) -> wire.tech.Topic:
+    return wire.tech.Topic(
+        name=wire.to_tech(wire.name_of(node.name, wire.ResourceKind.TOPIC), wire.ResourceKind.TOPIC)
+    )
 
 
-async def create_topic(call: Call, request: tech.Topic) -> tech.Topic:
+async def create_topic(call: Call, request: wire.tech.Topic) -> wire.tech.Topic:
     """Create the topic."""
     name = _name(request.name)
     await topics.create(call, name)
-    return tech.Topic(name=to_tech(name, ResourceKind.TOPIC))
+    return wire.tech.Topic(name=wire.to_tech(name, wire.ResourceKind.TOPIC))
 
 
-async def publish(call: Call, request: tech.PublishRequest) -> tech.Empty:
+async def publish(call: Call, request: wire.tech.PublishRequest) -> wire.tech.Empty:
     """Publish one message."""
     size = call.size or request.ByteSize()
     publishing = topics.publish(call, _name(request.topic), [read(request.message)], size)
     del request  # it may be large, and is not needed while the message is published
     await publishing
-    return tech.Empty()
+    return wire.tech.Empty()
 
 
-async def publish_batch(call: Call, request: tech.PublishBatchRequest) -> tech.PublishBatchResponse:
+async def publish_batch(
+    call: Call, request: wire.tech.PublishBatchRequest
+) -> wire.tech.PublishBatchResponse:
     """Publish messages, all or none."""
     size = call.size or request.ByteSize()
     given = map(read, request.messages)
     publishing = topics.publish(call, _name(request.topic), [*given], size)
     del request, given
-    return tech.PublishBatchResponse(message_ids=await publishing)
+    return wire.tech.PublishBatchResponse(message_ids=await publishing)
 
 
-async def get_topic(call: Call, request: tech.GetTopicRequest) -> tech.Topic:
+async def get_topic(call: Call, request: wire.tech.GetTopicRequest) -> wire.tech.Topic:
     """Return the topic."""
     return _topic(await topics.found_topic(call, _name(request.topic)))
 
 
-async def list_topics(call: Call, request: tech.ListTopicsRequest) -> tech.ListTopicsResponse:
+async def list_topics(
+    call: Call, request: wire.tech.ListTopicsRequest
+) -> wire.tech.ListTopicsResponse:
     """Return a page of the topics of a project, or of all that the caller may know of."""
     wanted = listed(request.query)
     if wanted.topic is not None:
         refuse(request.query)
     page = await topics.page(
-        call, ResourceKind.TOPIC, wanted.project, request.max_results, request.page_token
+        call, wire.ResourceKind.TOPIC, wanted.project, request.max_results, request.page_token
     )
-    return tech.ListTopicsResponse(topic=map(_topic, page.nodes), next_page_token=page.token)
+    return wire.tech.ListTopicsResponse(topic=map(_topic, page.nodes), next_page_token=page.token)
 
 
-async def delete_topic(call: Call, request: tech.DeleteTopicRequest) -> tech.Empty:
+async def delete_topic(call: Call, request: wire.tech.DeleteTopicRequest) -> wire.tech.Empty:
     """Delete the topic with all its subscriptions."""
     await topics.delete(call, _name(request.topic), with_subscriptions=True)
-    return tech.Empty()
+    return wire.tech.Empty()
 
 
 PUBLISHER: Final[Mapping[str, Unary]] = {
@@ -282,7 +292,7 @@ USUAL_DEADLINE: Final = 10
 """Seconds of the ack deadline of a subscription that names none."""
 
 
-def settings(given: tech.Subscription, push_to: Iterable[str]) -> dict[str, Value]:
+def settings(given: wire.tech.Subscription, push_to: Iterable[str]) -> topics.Fields:
     """Return the settings of a new subscription.
 
     Raises:
@@ -297,14 +307,14 @@ def settings(given: tech.Subscription, push_to: Iterable[str]) -> dict[str, Valu
     return {
         "unused_expire": given.garbage_collect_seconds or "",
         **_truncation(given.truncation_policy),
-        **push(given.push_config.push_endpoint, push_to, None),
+        **push(given.push_config.push_endpoint, push_to),
         "lock_timeout": deadline,
         "lock_longest": MAX_DEADLINE,
         "filter": filter_of(given.query),
     }
 
 
-def _truncation(policy: tech.Subscription.TruncationPolicy) -> dict[str, Value]:
+def _truncation(policy: wire.tech.Subscription.TruncationPolicy) -> dict[str, Value]:
     """Return the settings of a truncation policy: the age at which messages are deleted."""
     match policy.WhichOneof("policy"):
         case "max_age_seconds":
@@ -320,24 +330,24 @@ def _truncation(policy: tech.Subscription.TruncationPolicy) -> dict[str, Value]:
             return {}
 
 
-def push(endpoint: str, push_to: Iterable[str], before: NodeConfig | None) -> dict[str, Value]:
-    """Return the setting with a push endpoint, or without one.
+def push(endpoint: str, push_to: Iterable[str]) -> topics.Fields:
+    """Return the mark with a push endpoint, or without one.
 
     Raises:
         CallError: the endpoint is invalid, or may not be called.
 
     """
-    labels = "" if before is None else before.labels
-    mark = endpoints.checked(endpoint, {}, push_to)
-    return {"labels": topics.with_mark(labels, endpoints.PUSH, mark)}
+    return {endpoints.PUSH: endpoints.checked(endpoint, {}, push_to)}
 
 
-def shown_subscription(node: Node) -> tech.Subscription:
+def shown_subscription(node: Node) -> wire.tech.Subscription:
     """Return a subscription with the settings of its queue."""
     config = node.config
-    found = tech.Subscription(
-        name=to_tech(name_of(node.name, ResourceKind.SUBSCRIPTION), ResourceKind.SUBSCRIPTION),
-        topic=to_tech(topic_of(node), ResourceKind.TOPIC),
+    found = wire.tech.Subscription(
+        name=wire.to_tech(
+            wire.name_of(node.name, wire.ResourceKind.SUBSCRIPTION), wire.ResourceKind.SUBSCRIPTION
+        ),
+        topic=wire.to_tech(wire.topic_of(node), wire.ResourceKind.TOPIC),
         query=query_of(config.filter) or None,
         ack_deadline_seconds=min(config.lock_timeout, MAX_DEADLINE),
         garbage_collect_seconds=config.unused_expire or None,
@@ -354,7 +364,7 @@ def shown_subscription(node: Node) -> tech.Subscription:
 # From messages of `tech.pubsub` to those of the face, and back. Pure.
 
 
-def read(given: tech.PubsubMessage) -> StoredMessage:
+def read(given: wire.tech.PubsubMessage) -> wire.StoredMessage:
     """Return a message that is to be published.
 
     Raises:
@@ -375,19 +385,21 @@ def read(given: tech.PubsubMessage) -> StoredMessage:
             numbers.add(label.key)
         else:
             attributes[label.key] = label.str_value
-    return StoredMessage(given.data, attributes, numbers=frozenset(numbers))
+    return wire.StoredMessage(given.data, attributes, numbers=frozenset(numbers))
 
 
-def written(item: Item, payload: bytes) -> tech.PubsubMessage:
+def written(item: Item, payload: bytes) -> wire.tech.PubsubMessage:
     """Return the message of an item."""
-    found = message_of(payload, item.headers)
+    found = wire.message_of(payload, item.headers)
     labels = [_label(key, value, found.numbers) for key, value in found.attributes.items()]
-    return tech.PubsubMessage(data=found.data, label=labels, message_id=item.id)
+    return wire.tech.PubsubMessage(data=found.data, label=labels, message_id=item.id)
 
 
-def event_of(item: Item, payload: bytes, subscription: str) -> tech.PubsubEvent:
+def event_of(item: Item, payload: bytes, subscription: str) -> wire.tech.PubsubEvent:
     """Return an item as an event of the subscription of this name."""
-    event = tech.PubsubEvent(subscription=to_tech(subscription, ResourceKind.SUBSCRIPTION))
+    event = wire.tech.PubsubEvent(
+        subscription=wire.to_tech(subscription, wire.ResourceKind.SUBSCRIPTION)
+    )
     if payload == STATUS:
         event.truncated = True
     else:
@@ -395,21 +407,21 @@ def event_of(item: Item, payload: bytes, subscription: str) -> tech.PubsubEvent:
     return event
 
 
-def pulled(item: Item, payload: bytes, subscription: str) -> tech.PullResponse:
+def pulled(item: Item, payload: bytes, subscription: str) -> wire.tech.PullResponse:
     """Return an item that is locked to the caller, as an event of the subscription of this name."""
     event = event_of(item, payload, subscription)
-    return tech.PullResponse(ack_id=ack_id(item), pubsub_event=event)
+    return wire.tech.PullResponse(ack_id=wire.ack_id(item), pubsub_event=event)
 
 
-def _label(key: str, value: str, numbers: frozenset[str]) -> tech.Label:
+def _label(key: str, value: str, numbers: frozenset[str]) -> wire.tech.Label:
     if key in numbers:
         try:
-            return tech.Label(key=key, num_value=int(value))
+            return wire.tech.Label(key=key, num_value=int(value))
         except (
             ValueError
         ):  # another publisher's header of the same name, which is not a 64-bit number
             pass
-    return tech.Label(key=key, str_value=value)
+    return wire.tech.Label(key=key, str_value=value)
 
 
 # The query language of `tech.pubsub`. Pure.
@@ -455,10 +467,10 @@ def listed(query: str) -> Listed:
     project = found.get(PROJECT)
     if project is not None:
         project = project.removeprefix("/projects/").removeprefix("projects/")
-        if not is_project(project):
+        if not wire.is_project(project):
             refuse(query)
     topic = found.get(TOPIC)
-    return Listed(project, None if topic is None else of_tech(topic, ResourceKind.TOPIC))
+    return Listed(project, None if topic is None else wire.of_tech(topic, wire.ResourceKind.TOPIC))
 
 
 def refuse(query: str) -> NoReturn:

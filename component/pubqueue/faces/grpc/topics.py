@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,14 +14,13 @@ from pubqueue.faces.grpc.wire import BRIDGE, ResourceKind, draft_of, is_bridged,
 from pubqueue.model.decision import Published, Refused
 from pubqueue.model.entities import NodeName
 from pubqueue.model.replies import Described, Listed, Page
-from pubqueue.rules import nodeconfig
 from pubqueue.rules.discovery import Describe, ListNodes
-from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES, Settings
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES, OWN, Labels, Settings, all_of
 from pubqueue.rules.nodes import Configure, Create, Delete
 from pubqueue.rules.publication import Publish
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.wire import StoredMessage
@@ -170,6 +170,8 @@ def _after(token: str, what: str) -> str:
         read = msgspec.msgpack.decode(data, type=_Token)
     except (NotBase64, ValueError, msgspec.MsgspecError):
         raise invalid("page_token is not one of this service") from None
+    if token != _written(read.list, read.after):
+        raise invalid("page_token is not one of this service")
     if read.list != what:
         raise invalid("page_token is of another list")
     return read.after
@@ -177,8 +179,8 @@ def _after(token: str, what: str) -> str:
 
 # Data of a binding that is stored with a node in one setting: labels of users, and marks of the service's own. Pure.
 
-OWN: Final = "x-pubqueue-"
-"""The prefix of marks. Users cannot have such labels."""
+Fields = dict[str, "Value | Mapping[str, str]"]
+"""Settings by name, and marks. `labels` are those of users."""
 
 EXACTLY_ONCE: Final = f"{OWN}exactly-once"
 """Whether acknowledgements are refused once the lock is over."""
@@ -187,38 +189,30 @@ DETACHED: Final = f"{OWN}detached"
 """Whether the subscription has been detached from its topic."""
 
 
-def all_of(config: NodeConfig) -> dict[str, str]:
-    """Return labels and marks of a node; none if another program has written other text there."""
-    try:
-        return nodeconfig.read(config.labels)
-    except nodeconfig.LabelError:
-        return {}
-
-
 def of_users(config: NodeConfig) -> dict[str, str]:
     """Return the labels without the marks."""
-    return {name: value for name, value in all_of(config).items() if not name.startswith(OWN)}
+    found = all_of(config.labels)
+    return {name: value for name, value in found.items() if not name.startswith(OWN)}
 
 
 def has(config: NodeConfig, mark: str) -> bool:
     """Return whether the node has the mark."""
-    return bool(config.labels) and mark in all_of(config)
+    return bool(config.labels) and mark in all_of(config.labels)
 
 
-def with_labels(config: NodeConfig | None, given: Mapping[str, str]) -> str:
-    """Return the setting with these labels of users; the marks stay."""
-    kept = {} if config is None else all_of(config)
-    own = {name: value for name, value in kept.items() if name.startswith(OWN)}
-    return nodeconfig.written_labels({**given, **own})
-
-
-def with_mark(text: str, mark: str, value: str | None) -> str:
-    """Return the setting with a mark, or without it if the value is None."""
-    found = nodeconfig.read(text)
-    found.pop(mark, None)
-    if value is not None:
-        found[mark] = value
-    return nodeconfig.written_labels(found)
+def settings_of(fields: Mapping[str, Value | Mapping[str, str]]) -> Settings:
+    """Return the settings of a node with the labels and marks among them: what is not named stays as it is in the node."""
+    values: dict[str, Value] = {}
+    labels: dict[str, str | None] = {}
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            labels |= value
+        elif name.startswith(OWN):
+            labels[name] = None if value is None else str(value)
+        else:
+            values[name] = value
+    instead = "labels" in fields
+    return Settings(values, labels=Labels(labels, instead) if labels or instead else None)
 
 
 # Topics, for both bindings: plain nodes that publishers publish to, and that feed subscriptions.
@@ -238,7 +232,7 @@ SETTINGS: Final[Mapping[str, Value]] = {
 """Settings of the node of a new topic."""
 
 
-async def create(call: Call, name: str, more: Mapping[str, Value] | None = None) -> None:
+async def create(call: Call, name: str, more: Fields | None = None) -> None:
     """Create a topic.
 
     Raises:
@@ -246,7 +240,7 @@ async def create(call: Call, name: str, more: Mapping[str, Value] | None = None)
 
     """
     node = call.node(name, ResourceKind.TOPIC, creates=True)
-    await call.ask(Create(call.by, node, Settings({**SETTINGS, **(more or {})})), name)
+    await call.ask(Create(call.by, node, settings_of({**SETTINGS, **(more or {})})), name)
 
 
 async def found_topic(call: Call, name: str, field: str = "topic") -> Node:
@@ -297,7 +291,7 @@ async def delete(call: Call, name: str, *, with_subscriptions: bool) -> None:
     await call.ask(Delete(call.by, node.name, with_fed=with_subscriptions), name)
 
 
-async def configure(call: Call, name: str, settings: Mapping[str, Value]) -> None:
+async def configure(call: Call, name: str, fields: Fields) -> None:
     """Change settings of the node of a topic.
 
     Raises:
@@ -305,4 +299,4 @@ async def configure(call: Call, name: str, settings: Mapping[str, Value]) -> Non
 
     """
     node = call.node(name, ResourceKind.TOPIC, "topic")
-    await call.ask(Configure(call.by, node, Settings(settings)), name)
+    await call.ask(Configure(call.by, node, settings_of(fields)), name)

@@ -16,7 +16,7 @@ from google.protobuf import json_format
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.accounts.credentials import Bearer, Certificate
+from pubqueue.accounts.credentials import Certificate, credentials_in
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import address_of
@@ -33,27 +33,10 @@ from pubqueue.faces.grpc.statuses import (
     invalid,
 )
 from pubqueue.faces.grpc.subscriptions import MAX_ACK_IDS
-from pubqueue.faces.grpc.tech import (
-    acknowledge,
-    create_subscription,
-    create_topic,
-    delete_subscription,
-    delete_topic,
-    get_subscription,
-    get_topic,
-    list_subscriptions,
-    list_topics,
-    modify_push_config,
-    publish,
-    publish_batch,
-    subscription_name,
-    take,
-    take_batch,
-)
 from pubqueue.faces.grpc.topics import MAX_MESSAGES
 from pubqueue.faces.grpc.wire import MAX_ATTRIBUTES, tech
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import CHALLENGES, allow, connection, credentials_of
+from pubqueue.faces.http.host import CHALLENGES, allow, client
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
@@ -159,10 +142,10 @@ class JsonDoor:
         return response
 
     async def _answer(self, request: web.Request, found: tuple[Row, Fields] | None) -> web.Response:
-        face, at = self._face, connection()
+        face = self._face
         if face is None:
             raise STOPPING
-        call = await face.json_call(_credentials(request), at.peer, MAX_WAIT)
+        call = await face.json_call(_credentials(request), client(), MAX_WAIT)
         if found is None:
             raise CallError(StatusCode.NOT_FOUND, "There is no such method.")
         row, named = found
@@ -229,13 +212,16 @@ def _credentials(request: web.Request) -> Credentials | None:
     """Return what a request proves its account with; None: it has nothing, and comes from a program on this machine.
 
     Raises:
-        CallError: a page in a browser has caused it; without credentials that would be enough for the account of `anonymous`.
+        CallError: its credentials cannot be read; or a page in a browser has caused it, and without credentials that would be
+            enough for the account of `anonymous`.
 
     """
     if "Origin" in request.headers:
         raise CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
     if values := request.headers.getall("Authorization", ()):
-        return credentials_of(values) or Bearer("")
+        if (found := credentials_in(values)) is None:
+            raise UNKNOWN_CALLER
+        return found
     if subject := (request.get_extra_info("peercert") or {}).get("subject"):
         return Certificate(subject)
     if not _is_loopback(request.host):  # a name that leads here by DNS, and a page of which does
@@ -478,13 +464,13 @@ def _rpc(handle: Unary, shown: Callable[..., Fields] = plain) -> Handler:
 
 
 async def _pull(call: Call, request: tech.PullRequest, _more: Fields) -> Fields:
-    item, payload = await take(call, request)
-    return pulled(item, payload, subscription_name(request.subscription))
+    item, payload = await binding.take(call, request)
+    return pulled(item, payload, binding.subscription_name(request.subscription))
 
 
 async def _pull_batch(call: Call, request: tech.PullBatchRequest, _more: Fields) -> Fields:
-    items = await take_batch(call, request)
-    name = subscription_name(request.subscription)
+    items = await binding.take_batch(call, request)
+    name = binding.subscription_name(request.subscription)
 
     def shown() -> Fields:
         return {"pullResponses": [pulled(*item, name) for item in items]} if items else {}
@@ -501,7 +487,7 @@ async def _modify_ack_deadline(
     if ids and request.ack_id:
         raise invalid("ackId and ackIds: only one of them can be set.")
     change = subscriptions.Change(request.ack_deadline_seconds)
-    name = subscription_name(request.subscription)
+    name = binding.subscription_name(request.subscription)
     await subscriptions.settle(call, name, ids or [request.ack_id], change)
     return {}
 
@@ -511,21 +497,21 @@ _QUEUE: Final = "subscription"
 
 # fmt: off
 ROWS: Final[Mapping[tuple[str, str], Row]] = {
-    ("POST", "topics"):                              Row("topics.create", tech.Topic, _rpc(create_topic)),
-    ("POST", "topics/publish"):                      Row("topics.publish", tech.PublishRequest, _rpc(publish)),
-    ("POST", "topics/publishBatch"):                 Row("topics.publishBatch", tech.PublishBatchRequest, _rpc(publish_batch)),
-    ("GET", "topics"):                               Row("topics.list", tech.ListTopicsRequest, _rpc(list_topics, page)),
-    ("GET", "topics/{name}"):                        Row("topics.get", tech.GetTopicRequest, _rpc(get_topic), _TOPIC),
-    ("DELETE", "topics/{name}"):                     Row("topics.delete", tech.DeleteTopicRequest, _rpc(delete_topic), _TOPIC),
-    ("POST", "subscriptions"):                       Row("subscriptions.create", tech.Subscription, _rpc(create_subscription, subscription)),
+    ("POST", "topics"):                              Row("topics.create", tech.Topic, _rpc(binding.create_topic)),
+    ("POST", "topics/publish"):                      Row("topics.publish", tech.PublishRequest, _rpc(binding.publish)),
+    ("POST", "topics/publishBatch"):                 Row("topics.publishBatch", tech.PublishBatchRequest, _rpc(binding.publish_batch)),
+    ("GET", "topics"):                               Row("topics.list", tech.ListTopicsRequest, _rpc(binding.list_topics, page)),
+    ("GET", "topics/{name}"):                        Row("topics.get", tech.GetTopicRequest, _rpc(binding.get_topic), _TOPIC),
+    ("DELETE", "topics/{name}"):                     Row("topics.delete", tech.DeleteTopicRequest, _rpc(binding.delete_topic), _TOPIC),
+    ("POST", "subscriptions"):                       Row("subscriptions.create", tech.Subscription, _rpc(binding.create_subscription, subscription)),
     ("POST", "subscriptions/pull"):                  Row("subscriptions.pull", tech.PullRequest, _pull, waits=True),
     ("POST", "subscriptions/pullBatch"):             Row("subscriptions.pullBatch", tech.PullBatchRequest, _pull_batch, waits=True),
-    ("POST", "subscriptions/acknowledge"):           Row("subscriptions.acknowledge", tech.AcknowledgeRequest, _rpc(acknowledge)),
+    ("POST", "subscriptions/acknowledge"):           Row("subscriptions.acknowledge", tech.AcknowledgeRequest, _rpc(binding.acknowledge)),
     ("POST", "subscriptions/modifyAckDeadline"):     Row("subscriptions.modifyAckDeadline", tech.ModifyAckDeadlineRequest, _modify_ack_deadline),
-    ("POST", "subscriptions/modifyPushConfig"):      Row("subscriptions.modifyPushConfig", tech.ModifyPushConfigRequest, _rpc(modify_push_config)),
-    ("GET", "subscriptions"):                        Row("subscriptions.list", tech.ListSubscriptionsRequest, _rpc(list_subscriptions, page)),
-    ("GET", "subscriptions/{name}"):                 Row("subscriptions.get", tech.GetSubscriptionRequest, _rpc(get_subscription, subscription), _QUEUE),
-    ("DELETE", "subscriptions/{name}"):              Row("subscriptions.delete", tech.DeleteSubscriptionRequest, _rpc(delete_subscription), _QUEUE),
+    ("POST", "subscriptions/modifyPushConfig"):      Row("subscriptions.modifyPushConfig", tech.ModifyPushConfigRequest, _rpc(binding.modify_push_config)),
+    ("GET", "subscriptions"):                        Row("subscriptions.list", tech.ListSubscriptionsRequest, _rpc(binding.list_subscriptions, page)),
+    ("GET", "subscriptions/{name}"):                 Row("subscriptions.get", tech.GetSubscriptionRequest, _rpc(binding.get_subscription, subscription), _QUEUE),
+    ("DELETE", "subscriptions/{name}"):              Row("subscriptions.delete", tech.DeleteSubscriptionRequest, _rpc(binding.delete_subscription), _QUEUE),
 }
 # fmt: on
 """The methods, by method of HTTP and path below the version."""

@@ -46,10 +46,9 @@ async def get_subscription(call: Call, request: v1.GetSubscriptionRequest) -> v1
 async def update_subscription(call: Call, request: v1.UpdateSubscriptionRequest) -> v1.Subscription:
     """Change the fields in the mask."""
     name = request.subscription.name
-    node = await subscriptions.found(call, name, "subscription.name")
-    wanted = fields.updated(
-        *(request.subscription, request.update_mask.paths, node.config, call.backend.grpc.push_to)
-    )
+    await subscriptions.found(call, name, "subscription.name")
+    push_to = call.backend.grpc.push_to
+    wanted = fields.updated(request.subscription, request.update_mask.paths, push_to)
     await subscriptions.configure(call, name, wanted)
     return fields.shown(await subscriptions.found(call, name))
 
@@ -104,9 +103,7 @@ async def modify_ack_deadline(call: Call, request: v1.ModifyAckDeadlineRequest) 
 
 async def modify_push_config(call: Call, request: v1.ModifyPushConfigRequest) -> Empty:
     """Set or clear the push endpoint; without one, messages are kept until they are pulled."""
-    node = await subscriptions.found(call, request.subscription)
-    push_to = call.backend.grpc.push_to
-    wanted = fields.push_updated(request.push_config, push_to, node.config)
+    wanted = fields.push_updated(request.push_config, call.backend.grpc.push_to)
     await subscriptions.configure(call, request.subscription, wanted)
     return Empty()
 
@@ -170,8 +167,8 @@ async def create_topic(call: Call, request: v1.Topic) -> v1.Topic:
 async def update_topic(call: Call, request: v1.UpdateTopicRequest) -> v1.Topic:
     """Change the fields in the mask."""
     name = request.topic.name
-    node = await topics.found_topic(call, name, "topic.name")
-    wanted = fields.topic_updated(request.topic, request.update_mask.paths, node.config)
+    await topics.found_topic(call, name, "topic.name")
+    wanted = fields.topic_updated(request.topic, request.update_mask.paths)
     await topics.configure(call, name, wanted)
     return fields.topic_shown(await topics.found_topic(call, name))
 

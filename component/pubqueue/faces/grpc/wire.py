@@ -24,7 +24,7 @@ from pubqueue.rules.settle_each import LockName
 from pubqueue.rules.validity import MAX_GROUP_LENGTH, is_group
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -198,7 +198,10 @@ def ack_id(item: Item) -> str:
     """Return the ack id of an item that is locked."""
     assert item.holder is not None
     account, _, resource = item.holder.partition("/")
-    lock = _Lock(item.id, item.token, account, resource)
+    return _written(_Lock(item.id, item.token, account, resource))
+
+
+def _written(lock: _Lock) -> str:
     return urlsafe_b64encode(_encode(lock)).decode().rstrip("=")
 
 
@@ -211,7 +214,7 @@ def lock_of(text: str, account: Jid) -> LockName | None:
     except (NotBase64, ValueError, msgspec.MsgspecError):
         return None
     holder = Jid(f"{lock.account}/{lock.resource}" if lock.resource else lock.account)
-    if account_of(holder) != account or lock.token < 0:
+    if account_of(holder) != account or lock.token < 0 or _written(lock) != text:
         return None
     return LockName(ItemId(lock.item), lock.token, holder)
 

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import time
-from contextlib import asynccontextmanager
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 import structlog
-from aiohttp import HttpVersion11, web, web_response, web_urldispatcher
+from aiohttp import HttpVersion11, web, web_protocol, web_response, web_server, web_urldispatcher
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.engine.connections import Reason
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import address_of, is_trusted
+from pubqueue.faces.http.problems import ProblemError, not_found
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
+from pubqueue.faces.listener.connection import network_of
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from urllib.parse import SplitResult
+
+    from multidict import CIMultiDictProxy
 
     from pubqueue.faces.checks import Networks
     from pubqueue.faces.listener import Place
@@ -59,20 +61,94 @@ MAX_BODY_BYTES: Final = 256 * 1024
 NAME: Final = "pubqueue"
 """The value of the header `Server`, without versions, which clients need not know."""
 
-BUSY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nServer: pubqueue\r\nRetry-After: 5\r\nConnection: close\r\n"
-    b"Content-Type: text/plain\r\nContent-Length: 22\r\n\r\ntoo many connections.\n"
+CLOSED: Final = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of each answer: what users have published runs in no browser, and least of all in the origin of the page.
+
+A part that has pages of its own sets a policy for them.
+"""
+
+OWN_TYPES: Final = frozenset(
+    {"application/json", "application/problem+json", "text/event-stream", "text/plain"}
 )
+"""Types of what the service writes, which a browser may show; anything else is a download, unless its part has a policy for it."""
+
+BUSY: Final = (
+    "HTTP/1.1 503 Service Unavailable\r\nServer: pubqueue\r\nRetry-After: 5\r\nConnection: close\r\n"
+    + "".join(f"{name}: {value}\r\n" for name, value in CLOSED.items())
+    + "Content-Type: text/plain\r\nContent-Length: 22\r\n\r\ntoo many connections.\n"
+).encode()
 
 web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to malformed requests run no hook
 
 
-async def _expect(request: web.Request) -> None:
-    if not await meets_expectation(request):
-        raise web.HTTPExpectationFailed(text="The expectation is not known.\n")
+def close(response: web.StreamResponse) -> None:
+    """Add the headers of each answer, unless its part has set others."""
+    headers = response.headers
+    if "Content-Security-Policy" not in headers and response.content_type not in OWN_TYPES:
+        headers.setdefault("Content-Disposition", "attachment")
+    for name, value in CLOSED.items():
+        headers.setdefault(name, value)
 
 
-web_urldispatcher._default_expect_handler = _expect  # noqa: SLF001  # its own puts the header into the answer, and fails if that is not UTF-8
+async def _closed(_request: web.Request, response: web.StreamResponse) -> None:
+    close(response)
+
+
+class _Handler(web_protocol.RequestHandler):
+    """Answers malformed requests and faults: with a problem document, which has nothing of the request."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        super().handle_error(request, status, exc, message)  # logs it
+        response = _problem(status).response()
+        response.force_close()
+        close(response)
+        return response
+
+
+web_server.RequestHandler = _Handler  # type: ignore[attr-defined]  # there is no other way to choose it
+
+
+async def _expect(request: web.Request) -> web.StreamResponse | None:
+    if await meets_expectation(request):
+        return None
+    return _problem(417, "the expectation is not known").response()
+
+
+web_urldispatcher._default_expect_handler = _expect  # type: ignore[assignment]  # noqa: SLF001  # its own puts the header into the answer, and fails if that is not UTF-8
+
+PROBLEMS: Final = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "too-slow",
+    413: "too-large",
+    431: "headers-too-large",
+    500: "fault",
+    501: "unsupported",
+    503: "unavailable",
+    504: "unavailable",
+}
+"""The problem of each status that no part answers with; any other is a bad request."""
+
+
+def _problem(
+    status: int, detail: str = "", headers: Iterable[tuple[str, str]] = ()
+) -> ProblemError:
+    return ProblemError(status, PROBLEMS.get(status, "bad-request"), detail, headers=headers)
+
 
 _connection: ContextVar[ClientConnection] = ContextVar("connection")
 """The connection of the current request: aiohttp runs a connection's task in the context in which it was created."""
@@ -81,9 +157,18 @@ _limit: ContextVar[asyncio.Timeout] = ContextVar("limit")
 """The timeout of the current request."""
 
 
+_client: ContextVar[str] = ContextVar("client")
+"""The address of the client of the current request."""
+
+
 def connection() -> ClientConnection:
-    """Return the connection of the current request."""
+    """Return the connection of the current request. Its peer may be a proxy."""
     return _connection.get()
+
+
+def client() -> str:
+    """Return the address of the client of the current request: the peer, or what a trusted proxy names."""
+    return _client.get()
 
 
 def allow(seconds: float | None) -> None:
@@ -102,7 +187,8 @@ class Part(Protocol):
 class HttpHost:
     """Serves parts. A request may take `request` seconds, its head `head`, and a connection without a request closes after `idle`.
 
-    `word` names the host in metrics. `clock` returns seconds and is monotonic.
+    `word` names the host in metrics. `proxies` returns the networks of proxies that are trusted to name their clients; `per_peer`
+    is for each of these clients, and not for the proxy. `clock` returns seconds and is monotonic.
     """
 
     def __init__(
@@ -110,6 +196,7 @@ class HttpHost:
         parts: Iterable[Part] = (),
         bounds: Bounds = BOUNDS,
         *,
+        proxies: Callable[[], Networks] = tuple,
         request: float = REQUEST,
         head: float | None = None,
         idle: float = IDLE,
@@ -117,15 +204,20 @@ class HttpHost:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._parts = list(parts)
+        self._proxies = [proxies]
+        self._busy: Counter[str] = Counter()
         self._request, self._idle = request, idle
         self._head = request if head is None else head
         self._runner: web.AppRunner | None = None
-        self.listener = Listener(word, self._make, bounds, busy=BUSY, clock=clock)
+        self.listener = Listener(
+            word, self._make, bounds, busy=BUSY, is_shared=self._is_proxy, clock=clock
+        )
         self.traffic = Traffic(connections=self.listener.counts)
 
-    def mount(self, part: Part) -> None:
-        """Add a part. Call this before `serving`."""
+    def mount(self, part: Part, proxies: Callable[[], Networks] = tuple) -> None:
+        """Add a part, and the proxies that it trusts. Call this before `serving`."""
         self._parts.append(part)
+        self._proxies.append(proxies)
 
     @asynccontextmanager
     async def serving(self, places: Iterable[Place]) -> AsyncIterator[list[tuple[str, int]]]:
@@ -136,6 +228,7 @@ class HttpHost:
 
         """
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._timed])
+        app.on_response_prepare.append(_closed)
         for part in self._parts:
             part.add_to(app)
         runner = web.AppRunner(
@@ -177,20 +270,61 @@ class HttpHost:
         try:
             async with asyncio.timeout(self._request) as limit:
                 _limit.set(limit)
-                return await handler(request)
+                return await self._answer(request, handler)
         except TimeoutError:
             if not limit.expired():
                 raise
             if request.content.is_eof():
-                raise web.HTTPServiceUnavailable(
-                    text="This takes too long.\n", headers={"Retry-After": "5"}
-                ) from None
-            raise web.HTTPRequestTimeout(
-                text="The body took too long.\n", headers={"Connection": "close"}
-            ) from None
+                return _problem(503, "this takes too long", AGAIN).response()
+            return ProblemError(408, "too-slow", "the body took too long", close=True).response()
         finally:
             unread = self.listener.bounds.unread
             connection.expect(unread + self._idle, Reason.REQUEST)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Run the handler for a client that has not too much under way; what aiohttp refuses is a problem document."""
+        peer, proxies = _connection.get().peer, self._trusted()
+        _client.set(client_of(peer, request.headers, proxies))
+        try:
+            with self._under_way(_client.get(), is_counted=self._is_proxy(peer)):
+                return await handler(request)
+        except ProblemError as problem:
+            return problem.response()
+        except web.HTTPNotFound:
+            return not_found().response()
+        except web.HTTPError as problem:
+            kept = [one for one in problem.headers.items() if one[0] in KEPT]
+            return _problem(problem.status, "", kept).response()
+
+    @contextmanager
+    def _under_way(self, client: str, *, is_counted: bool) -> Iterator[None]:
+        """Count a request of a client behind a proxy, which may have as many under way as others have connections."""
+        if not is_counted:
+            yield
+            return
+        key = network_of(client)
+        if self._busy[key] >= self.listener.bounds.per_peer:
+            self.listener.refused(Reason.PEER, peer=client)
+            raise _problem(503, "too many requests of this address are under way", AGAIN)
+        self._busy[key] += 1
+        try:
+            yield
+        finally:
+            self._busy[key] -= 1
+            if not self._busy[key]:
+                del self._busy[key]
+
+    def _trusted(self) -> Networks:
+        return [network for proxies in self._proxies for network in proxies()]
+
+    def _is_proxy(self, peer: str) -> bool:
+        return is_trusted(peer, self._trusted(), loopback=False)
+
+
+KEPT: Final = ("Allow", "Retry-After")
+"""Headers of a refusal of aiohttp that stay."""
+
+AGAIN: Final = (("Retry-After", "5"),)
 
 
 # Reads the bodies of requests, within limits of size and time.
@@ -254,34 +388,27 @@ async def meets_expectation(request: web.Request) -> bool:
     return True
 
 
-# Credentials of a request: Basic (RFC 7617, in UTF-8) or Bearer (RFC 6750).
+# What a request without credentials is answered.
 
 CHALLENGES: Final = ('Basic realm="pubqueue", charset="UTF-8"', 'Bearer realm="pubqueue"')
 """The values of `WWW-Authenticate` in a 401 answer, one field for each."""
 
 
-def credentials_of(fields: Sequence[str]) -> Plain | Bearer | None:
-    """Return the credentials of a request, or None unless it has exactly one `Authorization` field and that is valid."""
-    if len(fields) != 1:
-        return None
-    scheme, _, value = fields[0].strip().partition(" ")
-    value = value.strip()
-    match scheme.lower():
-        case "bearer" if value:
-            return Bearer(value)
-        case "basic":
-            return _basic(value)
-        case _:
-            return None
+def check_one_authorization(request: web.Request) -> None:
+    """Refuse a request with several fields `Authorization`, where none is read: a proxy may have read another one.
+
+    Raises:
+        ProblemError: it has.
+
+    """
+    if len(request.headers.getall("Authorization", ())) > 1:
+        raise unauthorized("the request has several fields Authorization")
 
 
-def _basic(value: str) -> Plain | None:
-    try:
-        text = base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return None
-    name, colon, password = text.partition(":")
-    return Plain(name, password) if colon else None
+def unauthorized(detail: str) -> ProblemError:
+    """Return the problem of a request without the credentials of a user."""
+    headers = [("WWW-Authenticate", challenge) for challenge in CHALLENGES]
+    return ProblemError(401, "unauthorized", detail, headers=headers)
 
 
 # Replaces aiohttp's log lines about malformed requests, which contain a traceback and the bytes of the request, secrets included.
@@ -331,15 +458,21 @@ def logger() -> logging.Logger:
     return made
 
 
-# Finds the client of a connection: loopback addresses and proxies may report it.
+# Finds the client of a connection: a proxy that is trusted names it.
 
 
-def client_of(peer: str, headers: Mapping[str, str], proxies: Networks) -> str:
+def client_of(peer: str, headers: CIMultiDictProxy[str], proxies: Networks) -> str:
     """Return the address of the client. If a proxy is the peer, this is the last one of `X-Forwarded-For`, which the proxy has added."""
     if not is_trusted(peer, proxies, loopback=False):
         return peer
-    claimed = headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    claimed = last_of("X-Forwarded-For", headers)
     return peer if address_of(claimed) is None else claimed
+
+
+def last_of(name: str, headers: CIMultiDictProxy[str], default: str = "") -> str:
+    """Return the last value in the fields of this name, which the next proxy has added, if need be as a field of its own."""
+    fields = headers.getall(name, ())
+    return fields[-1].rpartition(",")[2].strip() if fields else default
 
 
 # URLs that clients send.

@@ -11,7 +11,7 @@ from aiohttp import web
 from pubqueue.model.decision import Refusal, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 # Errors as problem documents (RFC 9457), the same for all parts.
@@ -261,12 +261,17 @@ class ProblemError(Exception):
         return answer
 
 
-def refused(reply: Refused) -> ProblemError:
-    """Return the problem of a refusal."""
+def refused(reply: Refused, sizes: Sequence[int] = ()) -> ProblemError:
+    """Return the problem of a refusal; `sizes` are those of the payloads as they would be stored, which is more than was sent."""
     refusal, headers = reply.refusal, []
     if refusal is Refusal.MOVED:
         headers.append(("Link", f'<{reply.reason}>; rel="successor-version"'))
     detail = reply.reason or DETAILS.get(refusal, "")
+    size = None
+    if refusal is Refusal.PAYLOAD_TOO_BIG and not detail and reply.limit is not None:
+        size = next((one for one in sizes if one > reply.limit), None)
+        stored = "" if size is None else f"; as it is stored it has {size}"
+        detail = f"a message has up to {reply.limit} bytes as it is stored here{stored}"
     return ProblemError(
         STATUS[refusal],
         NAMES[refusal],
@@ -274,6 +279,7 @@ def refused(reply: Refused) -> ProblemError:
         headers=headers,
         refusal=refusal,
         limit=reply.limit,
+        size=size,
         index=reply.part,
     )
 

@@ -103,7 +103,7 @@ class ClientConnection(asyncio.Protocol):
         except (
             Exception
         ) as problem:  # the boundary between connections: a fault in one ends only that one
-            self._failed(problem)
+            self.fail(problem)
 
     @property
     def is_full(self) -> bool:
@@ -179,8 +179,12 @@ class ClientConnection(asyncio.Protocol):
 
         If a connection is closed with unread bytes, the last data sent may be lost. TLS cannot end one direction alone.
         """
-        if self._transport is not None and self.is_open and self._transport.can_write_eof():
+        if self._transport is None or not self.is_open or not self._transport.can_write_eof():
+            return
+        try:
             self._transport.write_eof()
+        except OSError:  # the client has closed without reading what was sent
+            self.abort()
 
     def abort(self) -> None:
         """Close the connection at once, without sending the waiting data."""
@@ -199,6 +203,11 @@ class ClientConnection(asyncio.Protocol):
         except Exception as problem:  # the face's code may fail; the connection is cut anyway
             self._admission.failed(problem)
         self.close()
+
+    def fail(self, problem: Exception) -> None:
+        """Cut the connection because of an error, which is logged."""
+        self._admission.failed(problem)
+        self.cut(Reason.FAULT)
 
     # --- for the listener -----------------------------------------------------------------------
 
@@ -229,7 +238,7 @@ class ClientConnection(asyncio.Protocol):
         except (
             Exception
         ) as problem:  # the boundary between connections: a fault in one ends only that one
-            self._failed(problem)
+            self.fail(problem)
 
     def data_received(self, data: bytes) -> None:
         """Pass on received data."""
@@ -238,14 +247,14 @@ class ClientConnection(asyncio.Protocol):
             if self._protocol is not None:
                 self._protocol.data_received(data)
         except Exception as problem:  # as above
-            self._failed(problem)
+            self.fail(problem)
 
     def eof_received(self) -> bool | None:
         """Pass on that the client sends no more; the connection ends unless the protocol returns true."""
         try:
             return self._protocol.eof_received() if self._protocol is not None else None
         except Exception as problem:  # as above
-            self._failed(problem)
+            self.fail(problem)
             return None
 
     def pause_writing(self) -> None:
@@ -270,11 +279,7 @@ class ClientConnection(asyncio.Protocol):
             if self._protocol is not None:
                 getattr(self._protocol, what)(*given)
         except Exception as problem:  # as above
-            self._failed(problem)
-
-    def _failed(self, problem: Exception) -> None:
-        self._admission.failed(problem)
-        self.cut(Reason.FAULT)
+            self.fail(problem)
 
     def _info(self, name: str) -> Any:  # noqa: ANN401  # asyncio's
         return None if self._transport is None else self._transport.get_extra_info(name)
@@ -309,8 +314,9 @@ class Admission(Generic[One]):
         counts: Connections,
         bounds: Bounds,
         clock: Callable[[], float] = time.monotonic,
+        is_shared: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self.counts, self.bounds, self.clock = counts, bounds, clock
+        self.counts, self.bounds, self.clock, self._is_shared = counts, bounds, clock, is_shared
         self.connections: set[One] = set()
         """The open connections."""
         self.empty = asyncio.Event()
@@ -324,7 +330,7 @@ class Admission(Generic[One]):
         """Return the reason why the peer cannot have another connection, or None."""
         if len(self.connections) >= self.bounds.connections:
             return Reason.CONNECTIONS
-        if self._peers[network_of(peer)] >= self.bounds.per_peer:
+        if self._peers[network_of(peer)] >= self.bounds.per_peer and not self._is_shared(peer):
             return Reason.PEER
         return None
 

@@ -50,6 +50,8 @@ class CannotListenError(Exception):
 class Listener:
     """Listens for a face. `make` returns a protocol for each connection; refused clients without TLS get the bytes `busy`.
 
+    `is_shared` returns whether an address is that of many clients, to whom the limit for one address does not apply.
+
     `clock` returns seconds and is monotonic.
     """
 
@@ -60,12 +62,15 @@ class Listener:
         bounds: Bounds = Bounds(),  # noqa: B008  # frozen
         *,
         busy: bytes = b"",
+        is_shared: Callable[[str], bool] = lambda _: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counts = Connections(face)
         """Counters of connections."""
         self._make, self._busy, self._clock = make, busy, clock
-        self._admission: Admission[ClientConnection] = Admission(self.counts, bounds, clock)
+        self._admission: Admission[ClientConnection] = Admission(
+            self.counts, bounds, clock, is_shared
+        )
         self._sockets: dict[socket.socket, Place] = {}
         self._beginning: set[asyncio.Task[None]] = set()
         self._spare: Spare | None = None
@@ -174,6 +179,10 @@ class Listener:
         connection = ClientConnection(self._admission, peer, self._make)
         self._admission.enter(connection)
         return connection
+
+    def refused(self, reason: Reason, *, peer: str) -> None:
+        """Count and log that a client was refused by who accepted its connection."""
+        self._admission.ended(reason, peer=peer)
 
     # --- accepting ------------------------------------------------------------------------------
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import binascii
 import math
-from base64 import b64decode
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -14,12 +12,12 @@ import structlog
 from aiohttp import web
 
 from pubqueue.accounts.accounts import Proven
-from pubqueue.accounts.credentials import Bearer, Plain
+from pubqueue.accounts.credentials import credentials_in
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import is_trusted
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import client_of, connection
+from pubqueue.faces.http.host import client, connection, unauthorized
 from pubqueue.faces.http.problems import ProblemError, not_found, unavailable
 from pubqueue.faces.rest import exchange
 from pubqueue.faces.rest.exchange import Exchange, answer, too_large
@@ -31,7 +29,10 @@ from pubqueue.logs import fault
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from multidict import CIMultiDictProxy
+
     from pubqueue.accounts.accounts import Accounts
+    from pubqueue.faces.checks import Networks
     from pubqueue.faces.rest.links import Profile, Resource
     from pubqueue.faces.rest.settings import RestSettings
 
@@ -64,6 +65,10 @@ class RestDoor:
         self._face = next((face for face in faces if isinstance(face, RestFace)), None)
         if self._face is not None:
             self._face.waiting.counts = self.requests
+
+    def proxies(self) -> Networks:
+        """Return the proxies that are trusted to name their clients."""
+        return () if self._face is None else self._face.settings.trusted
 
     def add_to(self, app: web.Application) -> None:
         """Serve the paths below the prefix of each profile."""
@@ -159,25 +164,15 @@ def not_allowed(allow: str, detail: str = "") -> ProblemError:
     return ProblemError(405, "method-not-allowed", detail, headers=[("Allow", allow)])
 
 
-# Who sends a request: the account of a user, by Basic (RFC 7617) or Bearer (RFC 6750).
-
-CHALLENGES: Final = (
-    ("WWW-Authenticate", 'Basic realm="pubqueue", charset="UTF-8"'),
-    ("WWW-Authenticate", 'Bearer realm="pubqueue"'),
-)
+# Who sends a request: the account of a user.
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _UNKNOWN: Final = "the credentials are not those of a user"
 
 
-def unauthorized(detail: str) -> ProblemError:
-    """Return the problem of a request without the credentials of a user."""
-    return ProblemError(401, "unauthorized", detail, headers=CHALLENGES)
-
-
 async def identify(
-    headers: Mapping[str, str],
+    headers: CIMultiDictProxy[str],
     peer: str,
     accounts: Accounts,
     settings: RestSettings,
@@ -192,35 +187,17 @@ async def identify(
     """
     if not (is_private or settings.plain_http or is_trusted(peer, settings.trusted)):
         raise ProblemError(403, "forbidden", "credentials are accepted only over HTTPS")
-    given = _given(headers.get("Authorization"))
-    found = await accounts.prove(given, face=WORD, peer=client_of(peer, headers, settings.trusted))
+    fields = headers.getall("Authorization", ())
+    given = credentials_in(fields)
+    if given is None:
+        raise unauthorized(_UNKNOWN if fields else "the request has no credentials")
+    found = await accounts.prove(given, face=WORD, peer=client())
     if isinstance(found, Proven):
         return found
     if found.wait:
         wait = [("Retry-After", f"{math.ceil(found.wait)}")]
         raise ProblemError(429, "too-many", "too many wrong credentials", headers=wait)
     raise unauthorized(_UNKNOWN)
-
-
-def _given(authorization: str | None) -> Plain | Bearer:
-    if not authorization:
-        raise unauthorized("the request has no credentials")
-    scheme, _, rest = authorization.partition(" ")
-    match scheme.lower():
-        case "basic":
-            try:
-                name, colon, password = (
-                    b64decode(rest.strip(), validate=True).decode().partition(":")
-                )
-            except (binascii.Error, ValueError):
-                raise unauthorized(_UNKNOWN) from None
-            if not colon:
-                raise unauthorized(_UNKNOWN)
-            return Plain(name, password)
-        case "bearer":
-            return Bearer(rest.strip())
-        case _:
-            raise unauthorized("the scheme is Basic or Bearer")
 
 
 def check_origin(

@@ -20,7 +20,7 @@ from pubqueue.model.replies import RostersWanted
 from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 
     from multidict import CIMultiDictProxy
 
@@ -184,15 +184,15 @@ class Exchange:
         if not self.holds():
             raise ProblemError(401, "unauthorized", "the user is gone, or has other credentials")
 
-    def granted(self, reply: Reply) -> Any:  # noqa: ANN401  # callers know which reply a request has
-        """Return the reply, unless it is a refusal.
+    def granted(self, reply: Reply, sizes: Sequence[int] = ()) -> Any:  # noqa: ANN401  # callers know which reply a request has
+        """Return the reply, unless it is a refusal; `sizes` are those of the payloads as they would be stored.
 
         Raises:
             ProblemError: it is.
 
         """
         if isinstance(reply, Refused):
-            raise refused(reply)
+            raise refused(reply, sizes)
         if isinstance(reply, RostersWanted):
             raise ProblemError(403, "forbidden", "the rosters of the owners decide who may")
         return reply

@@ -15,7 +15,7 @@ from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, account_of, seconds
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -157,8 +157,12 @@ def draft_of(
 
 # From an item to the headers and the body of an answer: one table, the service's headers first.
 
+DISPOSITION: Final = "Content-Disposition"
+ATTACHED: Final = "attachment"
+_DISPOSITION: Final = re.compile(r"\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*((?:;.*)?)", re.DOTALL)
+
 UNTYPED: Final = "application/octet-stream"
-"""The content type of a body whose publisher gave none."""
+"""The content type of a body whose publisher gave none, or an empty one."""
 
 OWN_RELATIONS: Final = frozenset(
     {"acknowledgement", "acknowledge-next", "consume-next", "consumer", "generator", "next", "self"}
@@ -186,7 +190,7 @@ def body_of(item: Item, payload: bytes) -> tuple[str, bytes]:
         return UNTYPED, b""
     header = next((value for name, value in item.headers if name.lower() == CONTENT_TYPE), None)
     body = unwrap(payload, header)
-    kind = body.type if body.type is not None and _is_carried(body.type) else UNTYPED
+    kind = body.type if body.type and _is_carried(body.type) else UNTYPED
     return kind, body.data
 
 
@@ -207,7 +211,10 @@ def headers_of(item: Item, reply_url: Callable[[str], str]) -> list[tuple[str, s
         found.append(("Message-Attempt", f"{item.acquired}"))
     if item.failed:
         found.append(("Message-Failed", f"{item.failed}"))
-    return found + [row for given in item.headers for row in _row(*given, reply_url)]
+    found += [row for given in item.headers for row in _row(*given, reply_url)]
+    if all(name != DISPOSITION for name, _ in found):
+        found.append((DISPOSITION, ATTACHED))
+    return found
 
 
 def _row(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:
@@ -220,10 +227,23 @@ def _row(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[s
     if small == "link":
         return [("Link", text) for text in _links_to_pass_on(value)]
     if small in NAMES:
+        if small == DISPOSITION.lower():
+            value = attached(value)
         return [(NAMES[small], value)] if _is_carried(value) else []
     if TOKEN.fullmatch(name):
         return [(f"Message-Header-{name}", encoded(value))]
     return []
+
+
+def attached(disposition: str) -> str:
+    """Return the `Content-Disposition` of a publisher for a browser, which is to save a message and never to show it.
+
+    What is no attachment becomes one, with the parameters it has, such as the name of the file (RFC 6266 4).
+    """
+    found = _DISPOSITION.fullmatch(disposition)
+    if found is None:
+        return ATTACHED
+    return disposition if found[1].lower() == ATTACHED else ATTACHED + found[2]
 
 
 def _links_to_pass_on(value: str) -> list[str]:

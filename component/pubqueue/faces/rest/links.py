@@ -9,13 +9,14 @@ from urllib.parse import quote, unquote_to_bytes
 from msgspec import Struct
 
 from pubqueue.faces.checks import is_trusted
-from pubqueue.faces.http.host import split
+from pubqueue.faces.http.host import last_of, split
 from pubqueue.faces.http.problems import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from aiohttp import web
+    from multidict import CIMultiDictProxy
 
     from pubqueue.faces.rest.settings import RestSettings
 
@@ -146,7 +147,7 @@ def path(*segments: str) -> str:
 
 
 def base_of(
-    headers: Mapping[str, str], peer: str, settings: RestSettings, *, is_private: bool
+    headers: CIMultiDictProxy[str], peer: str, settings: RestSettings, *, is_private: bool
 ) -> str:
     """Return what absolute links begin with, without a slash at the end.
 
@@ -166,16 +167,15 @@ def base_of(
     return f"{scheme}://{host}{prefix.rstrip('/')}"
 
 
-def _reported(headers: Mapping[str, str], scheme: str, host: str) -> tuple[str, str, str]:
+def _reported(headers: CIMultiDictProxy[str], scheme: str, host: str) -> tuple[str, str, str]:
     """Return scheme, host and prefix as the proxy reports them: `Forwarded` (RFC 7239), or else `X-Forwarded-*`."""
-    forwarded = headers.get("Forwarded")
-    if forwarded is not None:
-        element = last_element(forwarded)
+    if forwarded := headers.getall("Forwarded", ()):
+        element = last_element(forwarded[-1])
         return element.get("proto", scheme).lower(), element.get("host", host), ""
     return (
-        headers.get("X-Forwarded-Proto", scheme).rpartition(",")[2].strip().lower(),
-        headers.get("X-Forwarded-Host", host).rpartition(",")[2].strip(),
-        headers.get("X-Forwarded-Prefix", "").rpartition(",")[2].strip(),
+        last_of("X-Forwarded-Proto", headers, scheme).lower(),
+        last_of("X-Forwarded-Host", headers, host),
+        last_of("X-Forwarded-Prefix", headers),
     )
 
 

@@ -15,9 +15,10 @@ from pubqueue.faces.stomp.refusals import Message, Problem
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue_xeps.wire.names import joined
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_escape import ILLEGAL
+from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -283,8 +284,13 @@ SERVERS: Final = frozenset(
 
 
 def message_id(node: NodeName, item: ItemId) -> str:
-    """Return the header `message-id`: the same for each delivery of the item."""
-    return f"{node}/{item}"
+    """Return the header `message-id`: the same for each delivery of the item, and of no other item."""
+    return joined(node, item)
+
+
+def beginning_of(node: NodeName) -> str:
+    """Return the beginning of the `message-id` of each item of a node."""
+    return joined(node, "")
 
 
 def of_delivery(notice: Deliver, subscription: str, ack: str | None) -> Frame:
@@ -318,7 +324,8 @@ def of_news(notice: Announce, subscription: str, ack: str | None, number: int) -
     """Return the MESSAGE of a notice of a topic; `number` is its number here, for notices without an item."""
     draft = notice.draft
     if draft is None:
-        found = {"subscription": subscription, "message-id": f"{notice.node}/{number}"}
+        # an item's has a slash
+        found = {"subscription": subscription, "message-id": f"{number}"}
         return Frame("MESSAGE", {**found, DESTINATION: shown(notice.node, is_queue=False)})
     headers, body = _begun(
         *(subscription, notice.node, draft.id, draft.headers),

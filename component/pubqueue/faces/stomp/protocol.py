@@ -13,22 +13,8 @@ from pubqueue import __version__
 from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Plain
 from pubqueue.engine.connections import Reason
+from pubqueue.faces.stomp import codec
 from pubqueue.faces.stomp.client import Backend, Client, Wire
-from pubqueue.faces.stomp.codec import (
-    BEAT,
-    COMMANDS,
-    V12,
-    VERSIONS,
-    Fault,
-    Frame,
-    FrameBounds,
-    FrameReader,
-    HeartBeats,
-    Side,
-    best_of,
-    heart_beats_of,
-    write,
-)
 from pubqueue.faces.stomp.refusals import Message, Problem, error, of_fault
 from pubqueue.faces.stomp.session import StompSession
 from pubqueue.rules.presence import Departure
@@ -39,7 +25,6 @@ if TYPE_CHECKING:
     from pubqueue.accounts.accounts import Accounts, Denied
     from pubqueue.engine.observe import Traffic
     from pubqueue.faces.listener import ClientConnection
-    from pubqueue.faces.stomp.codec import Version
     from pubqueue.faces.stomp.settings import StompSettings
     from pubqueue.model.entities import Jid, Principal
 
@@ -47,7 +32,7 @@ if TYPE_CHECKING:
 WORD: Final = "stomp"
 """The prefix of the resources of its addresses, and the word in `faces` of a user."""
 
-BEFORE_LOGIN: Final = FrameBounds(headers=32, line=2048, head=4096, body=4096)
+BEFORE_LOGIN: Final = codec.FrameBounds(headers=32, line=2048, head=4096, body=4096)
 """The limits of a client that has not logged in."""
 
 UNDER_WAY: Final = 256
@@ -115,8 +100,8 @@ class StompProtocol(asyncio.Protocol):
         self.connection = connection
         self._face = face
         self.stage = Stage.NEW
-        self._version = V12
-        self._reader = FrameReader(bounds=BEFORE_LOGIN)
+        self._version = codec.V12
+        self._reader = codec.FrameReader(bounds=BEFORE_LOGIN)
         self._wire = Wire(connection, self._on_room)
         self.session: StompSession | None = None
         self.proven: Proven | None = None
@@ -161,7 +146,7 @@ class StompProtocol(asyncio.Protocol):
                 and self._is_admitted()
                 and (event := self._reader.next_event()) is not None
             ):
-                if isinstance(event, Fault):
+                if isinstance(event, codec.Fault):
                     self._refuse(of_fault(event), event.receipt)
                 else:
                     self._take(event)
@@ -193,7 +178,7 @@ class StompProtocol(asyncio.Protocol):
         if self._is_held:
             self.read_on()
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: codec.Frame) -> None:
         match ACTS[self.stage][frame.command]:
             case Act.CONNECT:
                 self._connect(frame)
@@ -216,13 +201,13 @@ class StompProtocol(asyncio.Protocol):
 
     # --- logging in -----------------------------------------------------------------------------
 
-    def _connect(self, frame: Frame) -> None:
+    def _connect(self, frame: codec.Frame) -> None:
         greeted = greeting(frame, self._face.stomp)
         if isinstance(greeted, Problem):
             self.fail(greeted)
             return
         self._version = greeted.version
-        self._reader.agree(greeted.version, FrameBounds())
+        self._reader.agree(greeted.version, codec.FrameBounds())
         self.stage = Stage.PROVING
         self._proving = asyncio.create_task(self._prove(greeted), name="login")
 
@@ -265,7 +250,7 @@ class StompProtocol(asyncio.Protocol):
         self.connection.on_dismissed = self._dismissed
         self.connection.address = address
         resource = address.partition("/")[2]
-        self._wire.put(write(connected(greeted, self._face.stomp, resource), greeted.version))
+        self._wire.put(codec.write(connected(greeted, self._face.stomp, resource), greeted.version))
         self.connection.idle = greeted.silence
         if greeted.pause:
             self._beat(greeted.pause)
@@ -279,7 +264,7 @@ class StompProtocol(asyncio.Protocol):
         if self.stage is not Stage.OPEN:
             return
         if loop.time() - self._wire.last_written >= pause:
-            self._wire.put(BEAT)
+            self._wire.put(codec.BEAT)
             self._wire.flush()
         self._beating = loop.call_at(self._wire.last_written + pause, self._beat, pause)
 
@@ -362,8 +347,8 @@ EAGER: Final = 0.8
 class Greeting(Struct, frozen=True):
     """The contents of a CONNECT. `beats` are ours, as agreed."""
 
-    version: Version
-    beats: HeartBeats
+    version: codec.Version
+    beats: codec.HeartBeats
     login: str
     passcode: str
 
@@ -382,13 +367,13 @@ class Greeting(Struct, frozen=True):
         return EAGER * self.beats.sends / 1000
 
 
-def greeting(frame: Frame, stomp: StompSettings) -> Greeting | Problem:
+def greeting(frame: codec.Frame, stomp: StompSettings) -> Greeting | Problem:
     """Return the contents of a CONNECT."""
     headers = frame.headers
-    version = best_of(headers.get("accept-version"), stomp.spoken)
+    version = codec.best_of(headers.get("accept-version"), stomp.spoken)
     if version is None:
         return _no_version(stomp)
-    offered = heart_beats_of(headers.get("heart-beat"))
+    offered = codec.heart_beats_of(headers.get("heart-beat"))
     if offered is None:
         words = "heart-beat has to be two whole numbers of milliseconds with a comma between them"
         return Problem(Message.BAD_HEART_BEAT, words)
@@ -399,7 +384,7 @@ def greeting(frame: Frame, stomp: StompSettings) -> Greeting | Problem:
     return Greeting(version, beats, headers.get("login", ""), headers.get("passcode", ""))
 
 
-def connected(greeted: Greeting, stomp: StompSettings, session: str) -> Frame:
+def connected(greeted: Greeting, stomp: StompSettings, session: str) -> codec.Frame:
     """Return the answer to a client that has logged in."""
     headers = {
         "version": greeted.version.name,
@@ -407,15 +392,15 @@ def connected(greeted: Greeting, stomp: StompSettings, session: str) -> Frame:
         "server": SERVER,
         "session": session,
     }
-    return Frame("CONNECTED", headers)
+    return codec.Frame("CONNECTED", headers)
 
 
-def _ours(stomp: StompSettings) -> HeartBeats:
-    return HeartBeats(stomp.beat, stomp.beat)
+def _ours(stomp: StompSettings) -> codec.HeartBeats:
+    return codec.HeartBeats(stomp.beat, stomp.beat)
 
 
 def _no_version(stomp: StompSettings) -> Problem:
-    names = [name for name, version in VERSIONS.items() if version in stomp.spoken]
+    names = [name for name, version in codec.VERSIONS.items() if version in stomp.spoken]
     return Problem(
         Message.UNSUPPORTED_VERSION,
         f"the service speaks STOMP {', '.join(names)}",
@@ -455,7 +440,9 @@ class Act(Enum):
 
 
 _OPENERS: Final = ("CONNECT", "STOMP")
-CLIENTS: Final = tuple(name for name, row in COMMANDS.items() if row.side is Side.CLIENT)
+CLIENTS: Final = tuple(
+    name for name, row in codec.COMMANDS.items() if row.side is codec.Side.CLIENT
+)
 """All frames of clients."""
 
 ACTS: Final[Mapping[Stage, Mapping[str, Act]]] = MappingProxyType(

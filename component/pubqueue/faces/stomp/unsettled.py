@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.faces.stomp.client import Owed
-from pubqueue.faces.stomp.codec import V10, V11
-from pubqueue.faces.stomp.frames import OPTIONS, key_of, sent, settle_of
+from pubqueue.faces.stomp.codec import V10, V12
+from pubqueue.faces.stomp.frames import OPTIONS, beginning_of, key_of, sent, settle_of
 from pubqueue.faces.stomp.refusals import LOST, Message, Problem, problem_of, unexpected
 from pubqueue.model.decision import DoneTogether, Refused, SettledEach
 from pubqueue.model.entities import NodeName
@@ -40,6 +40,9 @@ MAX_LOST: Final = 10_000
 
 _NEWS: Final = re.compile(r"n([0-9]{1,15})", re.ASCII)
 """The header `ack` of messages of a topic."""
+
+_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
+"""The `message-id` of a notice of a topic without an item."""
 
 RECENT: Final = 512
 """Tokens of the last messages, which may be settled: as many as a batch has requests, since it may repeat one and settle it."""
@@ -78,7 +81,7 @@ class Unsettled:
         return (handed is not None and handed.token == token) or token in self._recent
 
     def add(self, handed: Handed, *, is_auto: bool) -> None:
-        """Note a message that was sent; an earlier lock of the subscription on the item is over."""
+        """Note a message that was sent; an earlier lock of the connection on the item is over."""
         one = handed.subscription
         one.newest = max(one.newest, handed.token)
         self._recent.append(handed.token)
@@ -86,6 +89,10 @@ class Unsettled:
             self.lose(one, (handed.item,))
         one.handed[handed.item] = handed
         if not is_auto:
+            if (
+                before := self._acks.get(handed.key)
+            ) is not None:  # under a subscription that has ended
+                self.lose(before.subscription, (before.item,))
             self._acks[handed.key] = handed
             self._lost.pop(handed.key, None)
 
@@ -95,7 +102,8 @@ class Unsettled:
             handed = one.handed.pop(item, None)
             if handed is None:
                 continue
-            if self._acks.pop(handed.key, None) is not None:
+            if self._acks.get(handed.key) is handed:
+                del self._acks[handed.key]
                 self._lost[handed.key] = None
                 if len(self._lost) > MAX_LOST:
                     del self._lost[next(iter(self._lost))]
@@ -162,16 +170,22 @@ class Unsettled:
         return None
 
     def is_news(self, key: Key) -> bool:
-        """Return whether that names a message of a topic, which has no lock."""
+        """Return whether that names a message of a topic, which has no lock.
+
+        The id of a subscription may be used again, so a message of a queue may have a name that begins in the same way.
+        """
         name, message = key
-        if self._client.version is V11:
-            one = self._subscriptions.named.get(name)
-            return one is not None and not one.is_queue
-        if self._client.version is V10:
-            begins = [f"{one.node}/" for one in self._subscriptions.topics]
-            return message.startswith(tuple(begins))
-        found = _NEWS.fullmatch(message)
-        return found is not None and int(found[1]) <= self.news
+        if key in self._acks or key in self._lost:
+            return False
+        if self._client.version is V12:
+            found = _NEWS.fullmatch(message)
+            return found is not None and int(found[1]) <= self.news
+        is_any = self._client.version is V10
+        topics = [one for one in self._subscriptions.topics if is_any or one.id == name]
+        found = _NUMBER.fullmatch(message)
+        if found is not None:
+            return bool(topics) and int(found[0]) <= self.news
+        return message.startswith(tuple(beginning_of(one.node) for one in topics))
 
     def _settle_all(self, template: Settle, meant: Sequence[Handed], settling: _Settling) -> None:
         """Settle each by itself: a lock that is over does not prevent the others from being settled."""
@@ -200,7 +214,8 @@ class Unsettled:
         """Note that these are settled."""
         for handed in meant:
             one = handed.subscription
-            self._acks.pop(handed.key, None)
+            if self._acks.get(handed.key) is handed:
+                del self._acks[handed.key]
             if one.handed.get(handed.item) is handed:
                 del one.handed[handed.item]
                 self._subscriptions.drop_if_over(one)
@@ -344,7 +359,6 @@ class Transactions:
         if not found.parts:
             client.answers.done(owed)
             return None
-        self._unsettled.forget(found.settled)
         owed.size += found.size
         client.answers.size += found.size
         request = Together(client.backend.by(client.address), tuple(found.parts))
@@ -356,6 +370,9 @@ class Transactions:
                 client.answers.refuse(owed, _refused(reply, found.parts))
 
         client.ask(client.address, request, owed, answer)
+        self._unsettled.forget(
+            found.settled
+        )  # not before: with its last message a subscription that has ended leaves
         return None
 
     def clear(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import WSMsgType, web
 
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.http.host import allow, connection
+from pubqueue.faces.http.host import allow, check_one_authorization, client, connection
 from pubqueue.faces.stomp.face import StompFace
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ class StompDoor:
 
         Raises:
             HTTPException: it may not connect, or does not ask for a WebSocket.
+            ProblemError: it has credentials twice.
 
         """
+        check_one_authorization(request)
         face, at = self._face, connection()
         if face is None or not face.is_serving:
             raise web.HTTPServiceUnavailable(
@@ -78,12 +80,12 @@ class StompDoor:
         )
         await socket.prepare(request)
         allow(None)
-        client = face.listener.adopt(at.peer)
-        if client is None:
+        adopted = face.listener.adopt(client())
+        if adopted is None:
             await socket.close(code=TRY_LATER, message=b"too many connections")
         else:
             assert request.transport is not None
-            await WebSocketTransport(socket, request.transport, client).run()
+            await WebSocketTransport(socket, request.transport, adopted).run()
         return socket
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.xml.stanza import attribute
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import NUMBER, Jid
 from pubqueue.rules.presence import Bounce
 from pubqueue_xeps.wire import ns
 
@@ -63,7 +63,7 @@ GONE: Final[dict[tuple[str, str], bool]] = {
 }
 """Whether an error of this condition and type means that the address no longer exists; unknown errors do not."""
 
-_DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-([0-9a-f]{8}))?(?:-.*)?")
+_DELIVERY_ID: Final = re.compile(f"pq-{NUMBER}-{NUMBER}" + r"(?:-([0-9a-f]{8}))?(?:-.*)?")
 
 
 def bounce(top: Element) -> Bounce | None:
@@ -117,7 +117,7 @@ MAX_OPEN: Final = 50_000
 MAX_WITHOUT: Final = 10_000
 """Maximum number of remembered JIDs without XEP-0199."""
 
-_ID: Final = re.compile(r"pq-ping-(\d{1,9})-(\d{1,18})")
+_ID: Final = re.compile(f"pq-ping-{NUMBER}-{NUMBER}")
 
 PING: Final = f'<ping xmlns="{ns.PING}"/>'
 DISCO: Final = f'<query xmlns="{ns.DISCO_INFO}"/>'

@@ -16,21 +16,8 @@ from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.render.notices import carried
 from pubqueue.faces.xmpp.xml.stanza import attribute, new_id
 from pubqueue.model.decision import GivenUp, Unanswered
-from pubqueue.model.entities import Jid, Level, mark_of
-from pubqueue.rules.deliveries import (
-    FIRST,
-    OUTCOMES,
-    AskUnanswered,
-    DeliveryAnswer,
-    GiveUpUnanswered,
-    Lock,
-    NoteDeliveryAnswer,
-    NoteFeatures,
-    Place,
-    Repeating,
-    Step,
-    Then,
-)
+from pubqueue.model.entities import NUMBER, Jid, Level, mark_of
+from pubqueue.rules import deliveries as rules
 from pubqueue.rules.presence import Arrive, Bounce
 from pubqueue_xeps.wire import ns
 
@@ -68,7 +55,7 @@ class Deliveries:
         link: Link,
         loop: Callable[[], asyncio.AbstractEventLoop],
         traffic: Traffic,
-        repeating: Repeating | None,
+        repeating: rules.Repeating | None,
     ) -> None:
         self._service, self._broker, self._write = link.jid, link.broker, link.write
         self._principal, self.loop, self._traffic = link.principal, loop, traffic
@@ -92,7 +79,7 @@ class Deliveries:
             return False
         due = self.loop().time() + how.pause(1)
         item, mark = what.item, mark_of(what.subid)
-        lock = item.seq, item.token, what.level, FIRST[what.level], item.deadline
+        lock = item.seq, item.token, what.level, rules.FIRST[what.level], item.deadline
         self._watch(Sent(what.to, *lock, mark, due))
         return True
 
@@ -116,7 +103,7 @@ class Deliveries:
     def _tick(self) -> None:
         """Repeat, or give up, the oldest of each holder whose time has come."""
         self._timer = None
-        how = self.repeating or Repeating()
+        how = self.repeating or rules.Repeating()
         for sent in list(self._waiting.over(self.loop().time())):
             if sent.sendings >= how.attempts:
                 self._give_up(sent)
@@ -127,8 +114,8 @@ class Deliveries:
     def _ask(self, sent: Sent, then: Callable[[Reply], None]) -> None:
         """Ask the store whether it still waits for an answer."""
         by = self._principal(sent.to)
-        received = sent.step is Step.DELIVER
-        request = AskUnanswered(by, sent.seq, sent.token, sent.deadline, received)
+        received = sent.step is rules.Step.DELIVER
+        request = rules.AskUnanswered(by, sent.seq, sent.token, sent.deadline, received)
         self._broker.submit(request, then)
 
     def _repeat(self, sent: Sent, reply: Reply) -> None:
@@ -143,12 +130,12 @@ class Deliveries:
             sent.sendings += 1
             self._traffic.repeated += 1
             _remember(self._late, sent.token)
-            self._put_off(sent, (self.repeating or Repeating()).pause(sent.sendings))
+            self._put_off(sent, (self.repeating or rules.Repeating()).pause(sent.sendings))
         else:
             self._put_off(sent, RETRY)
 
     def _step(self, sent: Sent, what: Deliver) -> bytes:
-        if sent.step is Step.DELIVER:
+        if sent.step is rules.Step.DELIVER:
             return deliver(sent.to, sent.seq, sent.token, self._service)
         return request(replace(what, level=sent.level), self._service)
 
@@ -172,8 +159,11 @@ class Deliveries:
 
     def _give_up(self, sent: Sent) -> None:
         each = [sent, *(one for one in self._waiting.of(sent.to) if one is not sent)]
-        locks = [Lock(one.seq, one.token, one.deadline, one.step is Step.DELIVER) for one in each]
-        request = GiveUpUnanswered(sent.to, tuple(locks))
+        locks = [
+            rules.Lock(one.seq, one.token, one.deadline, one.step is rules.Step.DELIVER)
+            for one in each
+        ]
+        request = rules.GiveUpUnanswered(sent.to, tuple(locks))
         self._broker.submit(request, partial(self._gave_up, sent, each))
 
     def _gave_up(self, sent: Sent, each: list[Sent], reply: Reply) -> None:
@@ -213,23 +203,23 @@ class Deliveries:
         answer = answer_in(iq)
         if sent is None:
             self._pass_on(jid, seq, token, answer, to_deliver=to_deliver)
-        elif to_deliver is (sent.step is Step.DELIVER):
+        elif to_deliver is (sent.step is rules.Step.DELIVER):
             self._act(sent, answer)
         return sent is not None
 
-    def _act(self, sent: Sent, answer: DeliveryAnswer) -> None:
+    def _act(self, sent: Sent, answer: rules.DeliveryAnswer) -> None:
         """Do what an answer to the step means."""
-        outcome = OUTCOMES[sent.step, answer]
+        outcome = rules.OUTCOMES[sent.step, answer]
         match outcome.then:
-            case Then.END:
+            case rules.Then.END:
                 self._drop(sent)
-            case Then.DELIVER:
+            case rules.Then.DELIVER:
                 self._deliver(sent)
-            case Then.MESSAGE:
+            case rules.Then.MESSAGE:
                 _remember(self._messages_only, sent.to)
                 self._drop(sent)
                 self._ask(sent, self._as_message)
-            case Then.BOUNCE:
+            case rules.Then.BOUNCE:
                 self._drop(sent)
                 self._bounce(sent.to, sent.seq, sent.token, outcome.place, sent.mark)
             case _:
@@ -237,39 +227,39 @@ class Deliveries:
 
     def _deliver(self, sent: Sent) -> None:
         """Say that the bytes may be used."""
-        sent.step, sent.sendings = Step.DELIVER, 1
+        sent.step, sent.sendings = rules.Step.DELIVER, 1
         self._write(deliver(sent.to, sent.seq, sent.token, self._service))
-        self._put_off(sent, (self.repeating or Repeating()).pause(1))
+        self._put_off(sent, (self.repeating or rules.Repeating()).pause(1))
 
     def _as_message(self, reply: Reply) -> None:
         if isinstance(reply, Unanswered) and reply.delivery is not None:
             self._write_message(reply.delivery)
 
-    def _bounce(self, to: Jid, seq: int, token: int, place: Place, mark: str | None) -> None:
-        back = Bounce(to, seq, token, gone=place is Place.ENDS, bounced=True, mark=mark)
+    def _bounce(self, to: Jid, seq: int, token: int, place: rules.Place, mark: str | None) -> None:
+        back = Bounce(to, seq, token, gone=place is rules.Place.ENDS, bounced=True, mark=mark)
         self._broker.submit(back, _nothing)
 
     def _pass_on(
-        self, jid: Jid, seq: int, token: int, answer: DeliveryAnswer, *, to_deliver: bool
+        self, jid: Jid, seq: int, token: int, answer: rules.DeliveryAnswer, *, to_deliver: bool
     ) -> None:
         """Note an answer to another instance; one that comes too late shows that its sender is there."""
-        if answer in {DeliveryAnswer.GONE, DeliveryAnswer.FAILED}:
-            place = OUTCOMES[Step.ACKNOWLEDGED, answer].place
+        if answer in {rules.DeliveryAnswer.GONE, rules.DeliveryAnswer.FAILED}:
+            place = rules.OUTCOMES[rules.Step.ACKNOWLEDGED, answer].place
             self._bounce(jid, seq, token, place, None)
         elif jid in self._given_up:
             del self._given_up[jid]
             self._broker.submit(Arrive(jid), _nothing)
-        elif answer is not DeliveryAnswer.UNABLE and token not in self._late:
-            arrived = to_deliver or answer is DeliveryAnswer.RESULT
+        elif answer is not rules.DeliveryAnswer.UNABLE and token not in self._late:
+            arrived = to_deliver or answer is rules.DeliveryAnswer.RESULT
             self._broker.submit(
-                NoteDeliveryAnswer(jid, seq, token, arrived), self._deliver_for_other
+                rules.NoteDeliveryAnswer(jid, seq, token, arrived), self._deliver_for_other
             )
 
     def _deliver_for_other(self, reply: Reply) -> None:
         """Say `deliver` for bytes that were received from another instance, and await its answer."""
         if isinstance(reply, Unanswered) and (what := reply.delivery) is not None:
             item, due = what.item, self.loop().time()
-            lock = item.seq, item.token, Level.ASSURED, Step.DELIVER, item.deadline
+            lock = item.seq, item.token, Level.ASSURED, rules.Step.DELIVER, item.deadline
             sent = Sent(what.to, *lock, mark_of(what.subid), due)
             self._waiting.add(sent)
             self._deliver(sent)
@@ -291,7 +281,7 @@ class Deliveries:
     def _take_features(self, jid: Jid, iq: Element) -> None:
         """Note what a client has answered, to this instance or another one."""
         if is_to_question(iq) and (able := is_able(iq)) is not None:
-            self._broker.submit(NoteFeatures(jid, able), _nothing)
+            self._broker.submit(rules.NoteFeatures(jid, able), _nothing)
 
     def stop(self) -> None:
         """Repeat nothing more."""
@@ -328,7 +318,7 @@ class Sent(Struct):
     seq: int
     token: int
     level: Level
-    step: Step
+    step: rules.Step
     deadline: Millis | None
     mark: str
     due: float
@@ -433,7 +423,7 @@ class UnansweredDeliveries:
 #
 # The ids of requests contain the lock. So a repeated request is the same bytes, and an answer identifies its delivery.
 
-_NAME: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(-deliver)?")
+_NAME: Final = re.compile(f"pq-{NUMBER}-{NUMBER}(-deliver)?")
 _ASKED: Final = re.compile(r"pq-qos-[0-9a-f-]{1,64}")
 
 RECEIVED: Final = frozenset(
@@ -482,16 +472,16 @@ def _start(service: str, to: Jid, name: str) -> str:
     return f'<iq type="set" id="{name}" from="{attribute(service)}" to="{attribute(to)}">'
 
 
-def answer_in(iq: Element) -> DeliveryAnswer:
+def answer_in(iq: Element) -> rules.DeliveryAnswer:
     """Return the meaning of an answer."""
     if iq.get("type") == "result":
-        return DeliveryAnswer.RECEIVED if _is_received(iq) else DeliveryAnswer.RESULT
+        return rules.DeliveryAnswer.RECEIVED if _is_received(iq) else rules.DeliveryAnswer.RESULT
     error = bounces.error_of(iq)
     if bounces.condition_of(iq) in UNABLE:
-        return DeliveryAnswer.UNABLE
+        return rules.DeliveryAnswer.UNABLE
     if error is not None and error.find(UNKNOWN_MESSAGE) is not None:
-        return DeliveryAnswer.FAILED  # the client is online and has lost the bytes
-    return DeliveryAnswer.GONE if bounces.is_gone(error) else DeliveryAnswer.FAILED
+        return rules.DeliveryAnswer.FAILED  # the client is online and has lost the bytes
+    return rules.DeliveryAnswer.GONE if bounces.is_gone(error) else rules.DeliveryAnswer.FAILED
 
 
 def _is_received(iq: Element) -> bool:

@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
-from pubqueue.faces.http.host import CHALLENGES, credentials_of
+from pubqueue.accounts.credentials import credentials_in
+from pubqueue.faces.http.host import CHALLENGES, client
 from pubqueue.faces.http.problems import STATUS, problem
 from pubqueue.faces.xmpp.xml.payload import from_text
 from pubqueue.faces.xmpp.xml.stanza import jid_of
@@ -54,9 +55,7 @@ READERS: Final = Readers(jid_of, from_text)
 
 HEADERS: Final = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
 }
 
 NAMES: Final = {
@@ -173,8 +172,7 @@ class Api:
         given = await _given(request, operation)
         caller = self._callers.caller(proven, operation)
         meant = fit(operation, given, READERS)
-        remote = self._callers.address_of(request)
-        reply = await self._ask.perform(operation, caller.by, meant, remote=remote)
+        reply = await self._ask.perform(operation, caller.by, meant, remote=client())
         answer = operation.answer(reply, meant)
         return _json(written(operation, answer, caller.hidden), _next(operation, given, answer))
 
@@ -306,13 +304,12 @@ class Callers:
         """Return the user; or the response, if the request has no user, or if another site may have had the browser send it."""
         if request.method not in READING and not asking.is_from_here(request):
             return problem(403, "forbidden", "This request was sent from a page of another site.")
-        given = credentials_of(request.headers.getall("Authorization", []))
+        given = credentials_in(request.headers.getall("Authorization", []))
         if given is None:
             return _unknown("Log in with Basic or Bearer.")
         if not asking.is_guarded(request, self._proxies):
             return problem(403, "forbidden", UNGUARDED)
-        peer = self.address_of(request)
-        proven = await self._accounts.prove(given, face=FACE, peer=peer)
+        proven = await self._accounts.prove(given, face=FACE, peer=client())
         if not isinstance(proven, Denied):
             return proven
         if not proven.wait:
@@ -326,10 +323,6 @@ class Callers:
         if lends(roles, operation):
             return Caller(replace(self._service, jid=jid), hidden(roles))
         return Caller(self._accounts.principals.of(jid))
-
-    def address_of(self, request: web.Request) -> str:
-        """Return the address of the client."""
-        return asking.address_of(request, self._proxies)
 
 
 def _unknown(why: str) -> web.Response:

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
+from pubqueue.faces.http.host import check_one_authorization, client
 from pubqueue.faces.http.problems import STATUS
-from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.entities import ItemId, Jid, NodeName, State, is_number
 from pubqueue.monitor import asking
 from pubqueue.monitor.page import plots, views
 from pubqueue.monitor.page.logins import FACE, HELD
@@ -142,6 +143,7 @@ class Site:
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Add the headers of a closed page to each response; a form from another site is refused."""
         response: web.StreamResponse
+        check_one_authorization(request)
         if not self._logins.any:
             return off()
         try:
@@ -228,8 +230,7 @@ class Site:
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
         form = await asking.form_of(request)
-        to = asking.known_place(form.get("to", ""))
-        address = asking.address_of(request, self._proxies)
+        to, address = asking.known_place(form.get("to", "")), client()
         if not asking.is_guarded(request, self._proxies):
             return self._refused(request, to, 403, UNGUARDED)
         name, password = form.get("name", "").strip(), form.get("password", "")
@@ -368,8 +369,7 @@ class Site:
         operation = action.operation
         meant = Exact(node=(node,), item=ids, reason=(reason,))
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
-        remote = asking.address_of(request, self._proxies)
-        reply = await self.ask.perform(operation, by, meant, remote=remote)
+        reply = await self.ask.perform(operation, by, meant, remote=client())
         note = operation.answer(reply, meant).note
         mark = self._logins.sign(session, note)
         raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'note': note, 'mark': mark})}")
@@ -489,6 +489,8 @@ def node_of(request: web.Request) -> NodeName:
 
 
 def number_of(request: web.Request, name: str) -> int:
-    """Return a number in an address; 0 if there is none."""
-    text = request.query.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004  # more no store has
+    """Return a number in an address; 0 if there is none. Refuse what no page has a link to."""
+    text = request.query.get(name, "") or "0"
+    if not is_number(text):
+        raise web.HTTPBadRequest(reason="There is no such position.")
+    return int(text)

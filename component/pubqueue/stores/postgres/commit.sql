@@ -63,9 +63,9 @@ SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', '
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'dead');
 
 -- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
-UPDATE staged SET node = $1::text, id = CASE WHEN octet_length(node || '/' || id || '.' || $2::bigint) <= 1023
-    THEN node || '/' || id || '.' || $2::bigint
-    ELSE left(node || '/' || id, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END
+UPDATE staged SET node = $1::text, id = CASE WHEN octet_length(%(joined)s || '.' || $2::bigint) <= 1023
+    THEN %(joined)s || '.' || $2::bigint
+    ELSE left(%(joined)s, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END
 WHERE (attempt_id, place) IN (
     SELECT attempt_id, place FROM met WHERE NOT same AND state IN ('locked', 'dead')
 );

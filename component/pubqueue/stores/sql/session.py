@@ -243,7 +243,16 @@ READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
 PLACE: Final = "coalesce(turn, seq)"
 """The position of an item among the ready items of its priority."""
 
-MACROS: Final = {"%(item)s": ITEM, "%(done)s": DONE.strip(), "%(ready)s": READY, "%(place)s": PLACE}
+JOINED: Final = "replace(replace(node, '%', '%25'), '/', '%2F') || '/' || id"
+"""A node and an id as one name, as `pubqueue_xeps.wire.names.joined` makes it."""
+
+MACROS: Final = {
+    "%(item)s": ITEM,
+    "%(done)s": DONE.strip(),
+    "%(ready)s": READY,
+    "%(place)s": PLACE,
+    "%(joined)s": JOINED,
+}
 
 FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule", "sample")
 

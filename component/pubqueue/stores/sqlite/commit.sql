@@ -64,8 +64,8 @@ SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'd
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
 
 -- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
-UPDATE staged SET node = ?1, id = CASE WHEN length(CAST(node || '/' || id || '.' || ?2 AS BLOB)) <= 1023
-    THEN node || '/' || id || '.' || ?2 ELSE substr(node || '/' || id, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
+UPDATE staged SET node = ?1, id = CASE WHEN length(CAST(%(joined)s || '.' || ?2 AS BLOB)) <= 1023
+    THEN %(joined)s || '.' || ?2 ELSE substr(%(joined)s, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
 WHERE (attempt_id, row) IN (
     SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
 );

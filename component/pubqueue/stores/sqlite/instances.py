@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pubqueue.engine.ports import FencedError, Instance, StoreError
+from pubqueue.model.entities import is_number
 from pubqueue.stores.sql.columns import LEASE, LeaseWatch, since_start
 from pubqueue.stores.sqlite.connection import MINE
 from pubqueue.stores.sqlite.schema import ServedError, check_current
@@ -261,7 +262,7 @@ def numbered(path: Path) -> list[int]:
     """Return the numbers of the processes whose files exist, dead ones included."""
     start = f"{path.name}-instance-"
     names = (name.removeprefix(start) for name in os.listdir(path.parent) if name.startswith(start))
-    return sorted(int(name) for name in names if name.isdecimal())
+    return sorted(int(name) for name in names if is_number(name))
 
 
 def number_file(path: Path, number: int) -> Path:

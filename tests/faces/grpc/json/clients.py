@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from faces.sides import RIGHT
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
 from harness.patience import TIMEOUT
+from harness.servers.users import RIGHT
 
 from pubqueue.faces.grpc.transcoding import VERSION, JsonDoor
 from pubqueue.faces.http import HttpHost

@@ -15,8 +15,8 @@ from faces.contract import BytesContract, FaceContract, TakeContract, make_store
 from faces.grpc import clients
 from faces.grpc.json.clients import hosted, plain
 from faces.grpc.test_contract import NAME, TYPE, ids
-from faces.sides import SERVICE
 from harness.patience import until
+from harness.servers.users import SERVICE
 
 from pubqueue.faces.grpc import transcoding
 from pubqueue.faces.grpc.statuses import problem_of

@@ -14,8 +14,8 @@ from faces.grpc import clients
 from faces.grpc.clients import TOKEN
 from faces.grpc.json.clients import error_of, hosted, plain
 from faces.grpc.json.conftest import BILL, TOPIC
-from faces.sides import SERVICE
 from harness.patience import TIMEOUT, until
+from harness.servers.users import CHEAP, SERVICE
 
 from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc import transcoding
@@ -215,7 +215,7 @@ class TestUsers:
     def make_face(self):
         more = [
             User("tok", tokens=DIGEST, local=True),
-            User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
+            User("few", password=CHEAP, projects=frozenset({"shop"}), local=True),
         ]
         return partial(clients.a_face, settings=GrpcSettings(), more_users=more)
 

@@ -90,6 +90,18 @@ async def test_a_registration_is_kept_shown_without_secrets_and_ended():  # H20,
         assert (await bee.get(place)).status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/queues/jobs", "/topics/news"])
+async def test_a_registration_has_one_of_two_names(path):  # H20
+    hook = Hook()
+    async with pushing(hook) as rest:
+        _, bee = await clients(rest)
+        for root in ("push-registration", "push-topic-registration"):
+            text = document(hook.url).replace("push-registration", root)
+            assert (await register(bee, text, path)).status_code == 201, root
+        text = document(hook.url).replace("push-registration", "push-queue-registration")
+        assert (await register(bee, text, path)).status_code == 400
+
+
 @pytest.mark.parametrize(
     ("text", "status"),
     [

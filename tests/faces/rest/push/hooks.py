@@ -6,6 +6,7 @@ from ipaddress import ip_network
 
 from aiohttp import web
 from faces.rest.clients import served
+from harness.patience import LOOK, until
 from lxml import etree
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -98,3 +99,28 @@ async def register(client, href, rel="post-message", path="/queues/jobs"):
 async def state(client, where):
     """Return the attributes of a registration."""
     return dict(etree.fromstring((await client.get(where)).content).attrib)
+
+
+async def gone(rest, path="/queues/jobs"):
+    """Wait until the queue is empty."""
+    etl = await rest.as_()
+
+    async def count():
+        return (await etl.get(path)).json()["counts"]["messages"] == 0
+
+    await until(count, every=LOOK)
+
+
+async def counted(client, state):
+    """Return whether the one message of the queue is in this state."""
+    counts = (await client.get("/queues/jobs")).json()["counts"]
+    return (counts["messages"], counts[state]) == (1, 1)
+
+
+async def disabled(client, place):
+    """Wait until the registration is disabled."""
+
+    async def is_disabled():
+        return (await state(client, place))["state"] == "disabled"
+
+    await until(is_disabled, every=LOOK)

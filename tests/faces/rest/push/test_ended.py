@@ -8,7 +8,7 @@ from faces.contract import make_store
 from faces.rest.clients import Served, a_face, hosted
 from faces.rest.push.hooks import Hook, hooked, pushes_to, register
 from faces.rest.served.service import NODES, RestService, on_port
-from faces.rest.test_messages import post
+from faces.rest.star.steps import post
 from faces.sides import two_sides
 from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.killed_lives import killed_itself, start_doomed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 from faces.rest.push.hooks import Hook, pushing, register
-from faces.rest.test_messages import post
+from faces.rest.star.steps import post
 
 from pubqueue.faces.rest.settings import RestSettings
 

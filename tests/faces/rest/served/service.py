@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from faces.sides import PASSWORD, RIGHT
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE, Program
+from harness.servers.users import RIGHT, OwnService, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 DOMAIN: Final = "queue.localhost"
 SERVED: Final = 'listen = "127.0.0.1:0"'
 TOKEN: Final = "a-token-of-the-user-bee"
-CONFIG: Final = """
-jid = "{domain}"
-server = ""
-store = "{store}"
-node_creation = "anyone"
-{top}
-
-[rest]
-{rest}
-
-[[user]]
-name = "etl"
-password = "{password}"
-
-[[user]]
-name = "bee"
-token_sha256 = ["{token}"]
-
-[[user]]
-name = "ann"
-password = "{password}"
-
-[[user]]
-name = "elsewhere"
-password = "{password}"
-faces = ["stomp"]
-"""
+USERS: Final = "".join(
+    (
+        table("etl"),
+        table("bee", token=TOKEN),
+        table("ann"),
+        table("elsewhere", faces=["stomp"]),
+    )
+)
 NODES: Final = f"""
 [[node]]
 name = "jobs"
@@ -67,37 +45,19 @@ def on_port(port: int) -> str:
     return f'listen = "127.0.0.1:{port}"'
 
 
-class RestService(Program):
-    """A context manager; it may be ended in any way, and started again."""
+class RestService(OwnService):
+    """It has three users, and one of another face."""
 
     def __init__(
-        self,
-        folder: Path,
-        rest: str = SERVED,
-        nodes: str = NODES,
-        *,
-        top: str = "",
-        store: str = "",
-        command: Sequence[str | Path] = (PUBQUEUE,),
+        self, folder: Path, rest: str = SERVED, nodes: str = NODES, *, top: str = "", **given: Any
     ) -> None:
-        self.path = folder / "pubqueue.toml"
-        text = CONFIG.format(
-            domain=DOMAIN,
-            store=store or f"sqlite:///{folder / 'pubqueue.db'}",
-            rest=rest,
-            top=top,
-            password=PASSWORD.text,
-            token=hashlib.sha256(TOKEN.encode()).hexdigest(),
-        )
-        self.path.write_text(text + nodes)
-        self.path.chmod(0o600)
-        super().__init__(self.path, command)
+        top = f'node_creation = "anyone"\n{top}'
+        super().__init__(folder, f"[rest]\n{rest}\n{USERS}{nodes}", top=top, **given)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it has listened last."""
-        host, port = LISTENING.findall(self.log)[-1]
-        return host, int(port)
+        return self.place(LISTENING)
 
     @property
     def root(self) -> str:

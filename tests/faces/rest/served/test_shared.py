@@ -7,10 +7,10 @@ from urllib.parse import quote
 import pytest
 from faces.rest.clients import follow, links
 from faces.rest.served.service import client_at
-from faces.sides import PASSWORD
 from faces.stomp.clients import Connection, closed
 from harness.patience import TIMEOUT
 from harness.servers.live import component
+from harness.servers.users import table
 
 from pubqueue import Publisher, Worker
 from pubqueue_demo.prosody import Prosody
@@ -27,15 +27,7 @@ heart_beat = 600
 [rest]
 listen = "127.0.0.1:0"
 
-[[user]]
-name = "etl"
-password = "{PASSWORD.text}"
-
-[[user]]
-name = "bee"
-password = "{PASSWORD.text}"
-faces = ["stomp"]
-
+{table("etl")}{table("bee", faces=["stomp"])}
 [[node]]
 name = "jobs"
 queueing = true

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from faces.rest.clients import TOKEN
 from faces.rest.wire.story import STORIES, tell
-from faces.sides import RIGHT
+from harness.servers.users import RIGHT
 
 BASIC = base64.b64encode(f"etl:{RIGHT}".encode()).decode()
 

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from faces.sides import PASSWORD, RIGHT
 from faces.stomp.clients import Connection
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE, Program
+from harness.servers.users import RIGHT, OwnService, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 DOMAIN: Final = "queue.localhost"
 SERVED: Final = 'listen = "127.0.0.1:0"\nheart_beat = 600'
 """No test waits for a beat that is not about beats."""
-CONFIG: Final = """
-jid = "{domain}"
-server = ""
-store = "{store}"
-{more}
-
-[stomp]
-{stomp}
-
-[[user]]
-name = "etl"
-password = "{password}"
-
-[[user]]
-name = "bee"
-password = "{password}"
-"""
 NODES: Final = "".join(
     f"""
 [[node]]
@@ -49,36 +30,19 @@ HTTP: Final = re.compile(r"http\.listening.*?host=(\S+) port=(\d+)")
 LISTENING: Final = re.compile(r"stomp\.listening.*?host=(\S+) port=(\d+)")
 
 
-class StompService(Program):
-    """A context manager; it may be ended in any way, and started again."""
+class StompService(OwnService):
+    """It has two users, and may be ended in any way, and started again."""
 
     def __init__(
-        self,
-        folder: Path,
-        stomp: str = SERVED,
-        nodes: str = NODES,
-        *,
-        store: str = "",
-        more: str = "",
-        command: Sequence[str | Path] = (PUBQUEUE,),
+        self, folder: Path, stomp: str = SERVED, nodes: str = NODES, *, more: str = "", **given: Any
     ) -> None:
-        self.path = folder / "pubqueue.toml"
-        text = CONFIG.format(
-            domain=DOMAIN,
-            store=store or f"sqlite:///{folder / 'pubqueue.db'}",
-            stomp=stomp,
-            more=more,
-            password=PASSWORD.text,
-        )
-        self.path.write_text(text + nodes)
-        self.path.chmod(0o600)
-        super().__init__(self.path, command)
+        users = table("etl") + table("bee")
+        super().__init__(folder, f"[stomp]\n{stomp}\n{users}{nodes}", top=more, **given)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it has listened last."""
-        host, port = LISTENING.findall(self.log)[-1]
-        return host, int(port)
+        return self.place(LISTENING)
 
     @property
     def http(self) -> str:

@@ -5,11 +5,11 @@ import os
 import sys
 
 import pytest
-from faces.sides import RIGHT
 from faces.stomp.served.service import SERVED, StompService
 from faces.stomp.test_stock_clients import OfStompPy
 from harness.documents.documented import ROOT, blocks
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT
 from harness.stores.recount import recount
 
 from pubqueue_demo.prosody import free_ports

@@ -6,11 +6,11 @@ import signal
 import ssl
 
 import pytest
-from faces.sides import RIGHT
 from faces.stomp.clients import Connection
 from faces.stomp.served.service import SERVED, StompService
 from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.tls import certify
+from harness.servers.users import RIGHT
 
 STRANGERS = 500
 AT_ONCE = 50

@@ -4,11 +4,11 @@ import asyncio
 import json
 
 import pytest
-from faces.sides import PASSWORD, RIGHT
 from faces.stomp.clients import Connection
 from faces.stomp.served.service import LISTENING, SERVED
 from harness.patience import TIMEOUT
 from harness.servers.live import component
+from harness.servers.users import RIGHT, table
 
 from pubqueue import Publisher, Worker
 from pubqueue_demo.prosody import Prosody
@@ -19,10 +19,7 @@ CONFIG = f"""
 [stomp]
 {SERVED}
 
-[[user]]
-name = "bee"
-password = "{PASSWORD.text}"
-
+{table("bee")}
 [[node]]
 name = "jobs"
 queueing = true

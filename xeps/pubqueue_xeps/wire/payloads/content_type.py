@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final, Literal
 
-from pubqueue_xeps.wire.xml_escape import legal
+from pubqueue_xeps.wire.xml_text import legal
 
 HEADER: Final = "content-type"
 """The header that has an item's content type, if its payload does not."""

@@ -19,19 +19,33 @@ struct does not name are ignored.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from xml.etree.ElementTree import tostring
 
 import msgspec
 from msgspec import inspect
 
 from pubqueue_xeps.wire.ns import JSON, PUBQUEUE
-from pubqueue_xeps.wire.payloads.content_type import is_json
-from pubqueue_xeps.wire.payloads.data_element import BOM, TAG, read
+from pubqueue_xeps.wire.payloads.content_type import HEADER, is_json
+from pubqueue_xeps.wire.payloads.wrapper import (
+    BOM,
+    DATA_TAG,
+    WRAPPERS,
+    Body,
+    carried,
+    read_data,
+    xml_type,
+)
 from pubqueue_xeps.wire.refusals import Reject
+from pubqueue_xeps.wire.xml_text import xml_text
 
 if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Mapping
     from xml.etree.ElementTree import Element
+
 
 T = TypeVar("T")
 
@@ -90,7 +104,7 @@ def decode(payload: Element, wanted: Any) -> Any:
             return msgspec.json.decode(_own_text(payload), type=wanted)
         if payload.tag == TEXT_PAYLOAD and wanted is str:
             return _own_text(payload)
-        if payload.tag == TAG:
+        if payload.tag == DATA_TAG:
             return _carried(payload, wanted)
         return msgspec.convert(_fields(payload, _described(wanted)), wanted, strict=False)
     except msgspec.ValidationError as error:
@@ -102,7 +116,7 @@ def decode(payload: Element, wanted: Any) -> Any:
 
 def plain(payload: Element) -> Any:  # noqa: ANN401 - any JSON value
     """Return the plain value of a payload that is JSON, text or bytes; raises DecodeError for any other."""
-    if payload.tag == TAG:
+    if payload.tag == DATA_TAG:
         return _content(payload)
     if payload.tag == TEXT_PAYLOAD:
         return _own_text(payload)
@@ -113,7 +127,7 @@ def plain(payload: Element) -> Any:  # noqa: ANN401 - any JSON value
 
 def _content(payload: Element) -> str | bytes:
     """Return the text or the bytes that `<data/>` carries."""
-    content = None if len(payload) else read(payload.attrib, payload.text or "")
+    content = None if len(payload) else read_data(payload.attrib, payload.text or "")
     if content is None:
         raise DecodeError("The payload is in an encoding that cannot be read.")
     return content
@@ -243,3 +257,98 @@ def _sentence(message: str, struct: str) -> str:
     expected = EXPECTED.match(message)
     why = f": it is no {expected[0].removeprefix('Expected ')}" if expected else ""
     return f"The field {path!r} of the payload cannot be read{why}."
+
+
+# A received payload, as XML or as its value.
+
+
+def type_of(payload: Element, header: str | None = None) -> str | None:
+    """Return the content type of an element; `header` is the header `content-type` of its item."""
+    found = _in_wrapper(payload, header)
+    return xml_type(header) if found is None else found.type
+
+
+def header_of(headers: Mapping[str, str]) -> str | None:
+    """Return the content type among the headers of an item; the names of headers are compared without case."""
+    found = [value for name, value in headers.items() if name.lower() == HEADER]
+    return found[-1] if found else None
+
+
+def of_element(payload: Element, header: str | None = None) -> Body:
+    """Return what an element carries, as `wrapper.unwrap` does of a stored one; `header` is `content-type`.
+
+    An element that is not a wrapper is XML: its bytes are equivalent to the published ones, not necessarily identical.
+    """
+    found = _in_wrapper(payload, header)
+    return found or Body(xml_text(payload).encode(), xml_type(header), "xml")
+
+
+def _in_wrapper(payload: Element, header: str | None) -> Body | None:
+    if payload.tag not in WRAPPERS or len(payload):
+        return None
+    return carried(payload.tag, payload.attrib, payload.text or "", header)
+
+
+class Content(ABC):
+    """Decodes the payload of an item or a reply."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def payload(self) -> Element | None:
+        """The payload as an element, or None if there is none."""
+
+    @property
+    def bytes(self) -> bytes:
+        """The payload as XML in UTF-8; empty if there is none."""
+        return b"" if self.payload is None else tostring(self.payload, "utf-8")
+
+    @property
+    def type(self) -> str | None:
+        """The content type; without one from the publisher, `application/json` or `application/xml`.
+
+        None if there is no payload, and for bytes without a type.
+        """
+        payload = self.payload
+        return None if payload is None else type_of(payload, self._header())
+
+    @property
+    def data(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The plain value of the payload: JSON as dict, list, str, int, float, bool or None; text as str, bytes as bytes.
+
+        For a payload that was published with a content type other than `application/json`, this is its text or bytes.
+        Text that XML would change, such as a carriage return, is bytes here; `decode(str)` and `decode(bytes)` return
+        either form.
+
+        Raises DecodeError for any other payload, and if there is none.
+        """
+        return plain(self._there())
+
+    @overload
+    def decode(self, wanted: builtins.type[T]) -> T: ...
+
+    @overload
+    def decode(self, wanted: Any) -> Any: ...  # noqa: ANN401 - a union, say, which is no class
+
+    def decode(self, wanted: Any) -> Any:
+        """Read the payload as a value of type `wanted`; `pubqueue_xeps.wire.payloads.decoding` describes how.
+
+        JSON is read as any type that msgspec supports: structs, dataclasses, `dict[str, int]`,
+        `list[Flight]`, str, bytes, datetime, `int | None`. XML is read as a msgspec struct.
+
+        Raises DecodeError, which names the field and never its value. It is a Reject: if the handler does not catch it,
+        the item is dead at once, because no other worker could read it either. Raises TypeError for a type that no
+        payload of this kind can be read as.
+        """
+        return decode(self._there(), wanted)
+
+    def _header(self) -> str | None:
+        """Return the header that has the content type, for payloads that do not define it."""
+        return None
+
+    def _there(self) -> Element:
+        payload = self.payload
+        if payload is None:
+            raise DecodeError("The item has no payload.")
+        return payload

@@ -8,12 +8,13 @@
 xmlns='urn:x-pubqueue:data:0' type='...'>` |
 | anything else, and an empty body | the same with `encoding='base64'` |
 
-`data_element.escaped` defines which text is safe. In the first two rows, a type that the element does not imply is in
+`escaped` defines which text is safe. In the first two rows, a type that the element does not imply is in
 the item's header `content-type`. All functions are pure, and `unwrap` accepts any bytes.
 """
 
 from __future__ import annotations
 
+import binascii
 import re
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
@@ -21,19 +22,185 @@ from xml.parsers import expat
 import msgspec
 
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.payloads import data_element, xml_body
 from pubqueue_xeps.wire.payloads.content_type import JSON, TEXT, XML, form_of
+from pubqueue_xeps.wire.xml_text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue_xeps.wire.payloads.content_type import PayloadForm
 
+
+# The element `<data/>`, which carries text or bytes with their content type:
+#
+#     <data xmlns='urn:x-pubqueue:data:0' type='text/csv'>a,b</data>
+#     <data xmlns='urn:x-pubqueue:data:0' type='image/png' encoding='base64'>iVBORw0KGgo=</data>
+#
+# Text that passes every XML parser and server unchanged is sent as it is, everything else in base64.
+
+DATA_TAG: Final = f"{{{ns.PAYLOAD}}}data"
+BASE64: Final = "base64"
+
+MARKS: Final = b"&<>"
+"""Bytes that are written as entities."""
+
+FORBIDDEN: Final = bytes(byte for byte in range(0x20) if byte not in b"\t\n")
+"""Bytes of characters that XML cannot carry, and the carriage return, which parsers turn into a line feed."""
+
+PLAIN: Final = bytes(byte for byte in range(0x100) if byte not in MARKS + FORBIDDEN)
+"""Bytes that need no escape in text."""
+
+BOM: Final = b"\xef\xbb\xbf"
+NO_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")
+"""U+FFFE and U+FFFF in UTF-8, which XML cannot carry."""
+
+_SPACE: Final = re.compile(r"[ \t\r\n]+")
+
+
+def escaped(body: bytes) -> bytes | None:
+    """Return a body as character data if every parser returns it unchanged, else None.
+
+    Safe is UTF-8 without a byte order mark, of characters that XML 1.0 can carry, without carriage returns.
+    """
+    odd = body.translate(None, PLAIN)
+    if odd and odd.strip(MARKS):
+        return None
+    if not body.isascii() and not _is_unicode(body):
+        return None
+    if not odd:
+        return body
+    return body.replace(b"&", b"&amp;").replace(b"<", b"&lt;").replace(b">", b"&gt;")
+
+
+def of_text(type: str | None, content: bytes) -> bytes:  # noqa: A002 - the name of the attribute
+    """Return the element that carries a text; `content` is what `escaped` returned."""
+    return b"<data xmlns='%b'%b>%b</data>" % (ns.PAYLOAD.encode(), _type_attribute(type), content)
+
+
+def of_bytes(type: str | None, body: bytes) -> bytes:  # noqa: A002 - the name of the attribute
+    """Return the element that carries bytes."""
+    content = binascii.b2a_base64(body, newline=False)
+    return b"<data xmlns='%b'%b encoding='base64'>%b</data>" % (
+        ns.PAYLOAD.encode(),
+        _type_attribute(type),
+        content,
+    )
+
+
+def read_data(attributes: Mapping[str, str], text: str) -> str | bytes | None:
+    """Return the text or the bytes that an element carries; None if they cannot be decoded."""
+    encoding = attributes.get("encoding")
+    if encoding is None:
+        return text
+    if encoding != BASE64:
+        return None
+    return decoded(_SPACE.sub("", text))
+
+
+def decoded(text: str | bytes) -> bytes | None:
+    """Decode base64 without line breaks; return None if it is malformed."""
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:  # not base64, or not even ASCII
+        return None
+
+
+def _type_attribute(type: str | None) -> bytes:  # noqa: A002
+    return b"" if type is None else b" type=" + quote(type).encode()
+
+
+def _is_unicode(body: bytes) -> bool:
+    if body.startswith(BOM) or any(each in body for each in NO_CHARACTERS):
+        return False
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+# Which XML bodies may be stored unchanged because they mean the same in every stanza.
+
+DEEPEST: Final = 100
+"""The maximum depth of nested elements."""
+
+MAX_ELEMENTS: Final = 50_000
+
+MAX_NAMESPACE_LENGTH: Final = 256
+"""The maximum length of a namespace in characters; a parser copies it for each element, so long ones are expensive."""
+
+
+def root_of(body: bytes) -> str | None:
+    """Return the name, `{namespace}name`, of the element that the body is, or None if it may not be stored unchanged.
+
+    It is in a namespace, in UTF-8, with nothing before or after it, and has no DTD, comment, CDATA or instruction. None
+    of its elements would inherit a default namespace from outside. It has up to `DEEPEST` levels and `MAX_ELEMENTS`
+    elements, with namespaces of up to `MAX_NAMESPACE_LENGTH` characters.
+    """
+    if not (body.startswith(b"<") and body.endswith(b">")):
+        return None
+    element = _Element()
+    try:
+        element.parse(body)
+    except (expat.ExpatError, _UnfitError):
+        return None
+    return element.root
+
+
+class _UnfitError(Exception):
+    """The body contains something that is not allowed in a payload."""
+
+
+class _Element:
+    """One element, as expat reports it."""
+
+    def __init__(self) -> None:
+        self.root: str | None = None
+        self._depth = self._count = 0
+        self._inherits = True
+        """Whether the root has no default namespace of its own."""
+
+    def parse(self, body: bytes) -> None:
+        parser = expat.ParserCreate("utf-8", namespace_separator="}")
+        parser.StartNamespaceDeclHandler = self._on_namespace
+        parser.StartElementHandler = self._on_start
+        parser.EndElementHandler = self._on_end
+        parser.XmlDeclHandler = parser.StartDoctypeDeclHandler = self._refuse
+        parser.CommentHandler = parser.ProcessingInstructionHandler = self._refuse
+        parser.StartCdataSectionHandler = self._refuse
+        parser.Parse(body, True)  # noqa: FBT003 - expat's own signature
+
+    def _on_namespace(self, prefix: str | None, space: str | None) -> None:
+        if space is not None and len(space) > MAX_NAMESPACE_LENGTH:
+            raise _UnfitError
+        if self.root is None and prefix is None:
+            self._inherits = False
+
+    def _on_start(self, name: str, _attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self._count += 1
+        bare = "}" not in name
+        if bare and (self.root is None or self._inherits):
+            raise _UnfitError
+        if self._depth > DEEPEST or self._count > MAX_ELEMENTS:
+            raise _UnfitError
+        if self.root is None:
+            self.root = "{" + name
+
+    def _on_end(self, _name: str) -> None:
+        self._depth -= 1
+
+    def _refuse(self, *_: object) -> None:
+        raise _UnfitError
+
+
+# The stored form of a body, and back.
+
 JSON_TAG: Final = f"{{{ns.JSON}}}json"
 TEXT_TAG: Final = f"{{{ns.PUBQUEUE}}}text"
 """The element that Spark's writer makes from text."""
 
-WRAPPERS: Final = (JSON_TAG, TEXT_TAG, data_element.TAG)
+WRAPPERS: Final = (JSON_TAG, TEXT_TAG, DATA_TAG)
 """Elements that are wrappers; a body that is one of them is wrapped again, or it would be unwrapped when it is read."""
 
 JSON_START: Final = f"<json xmlns='{ns.JSON}'>".encode()
@@ -93,18 +260,18 @@ def wrap(
     """
     kind = "text" if type is None and is_text else form_of(type)
     if kind == "bytes" or not body:
-        return Wrapped(data_element.of_bytes(type, body), ns.PAYLOAD)
+        return Wrapped(of_bytes(type, body), ns.PAYLOAD)
     if kind == "xml":
-        root = xml_body.root_of(body)
+        root = root_of(body)
         if root is not None and root not in WRAPPERS:
             return Wrapped(body, root[1:].partition("}")[0], None if type == XML else type)
-    content = data_element.escaped(body)
+    content = escaped(body)
     if content is None:
-        return Wrapped(data_element.of_bytes(type, body), ns.PAYLOAD)
+        return Wrapped(of_bytes(type, body), ns.PAYLOAD)
     if kind == "json" and is_json(body):
         header = None if type == JSON else type
         return Wrapped(b"%b%b</json>" % (JSON_START, content), ns.JSON, header)
-    return Wrapped(data_element.of_text(type, content), ns.PAYLOAD)
+    return Wrapped(of_text(type, content), ns.PAYLOAD)
 
 
 def unwrap(stored: bytes, header: str | None = None) -> Body:
@@ -133,9 +300,9 @@ def carried(
         return Body(text.encode(), _type(header, "json", JSON), "json")
     if tag == TEXT_TAG:
         return Body(text.encode(), _type(header, "text", TEXT), "text")
-    if tag != data_element.TAG:
+    if tag != DATA_TAG:
         return None
-    data = data_element.read(attributes, text)
+    data = read_data(attributes, text)
     if data is None:
         return None
     type_ = attributes.get("type", header)
@@ -175,7 +342,7 @@ def _data(start: re.Match[bytes], content: bytes, header: str | None) -> Body | 
     type_ = header if start["type"] is None else start["type"].decode()
     if start["base64"] is None:
         return Body(content, type_, "text")
-    data = data_element.decoded(content)
+    data = decoded(content)
     return None if data is None else Body(data, type_, "bytes")
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 from pubqueue_xeps.wire.ns import DISCO_INFO, PUBQUEUE, SHIM
-from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.requests import IqRequest
 from pubqueue_xeps.wire.times import read_time
-from pubqueue_xeps.wire.xml_escape import attributes
+from pubqueue_xeps.wire.xml_text import attributes
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB, SHIM
 from pubqueue_xeps.wire.times import until
-from pubqueue_xeps.wire.xml_escape import attributes, content, legal, quote
+from pubqueue_xeps.wire.xml_text import attributes, content, legal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

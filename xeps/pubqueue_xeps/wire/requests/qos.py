@@ -7,9 +7,8 @@ from typing import Final, Literal, cast, get_args
 from xml.etree.ElementTree import Element
 
 from pubqueue_xeps.wire.ns import CLIENT, COMPONENT, QOS
-from pubqueue_xeps.wire.payloads.xml_text import xml_text
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.xml_escape import attributes, legal
+from pubqueue_xeps.wire.requests import IqRequest
+from pubqueue_xeps.wire.xml_text import attributes, legal, xml_text
 
 Verb = Literal["acknowledged", "assured", "deliver"]
 

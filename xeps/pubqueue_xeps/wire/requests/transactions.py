@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.requests.iq import IqRequest
-from pubqueue_xeps.wire.xml_escape import attributes
+from pubqueue_xeps.wire.requests import IqRequest
+from pubqueue_xeps.wire.xml_text import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

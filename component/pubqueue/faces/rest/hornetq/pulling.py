@@ -15,7 +15,7 @@ from pubqueue.faces.rest.hornetq.destinations import PULL, fields_of, linked
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.star.consuming import FORM, form, nothing, prefer, token_of, verdict_of
-from pubqueue.model.entities import ItemId, Jid, seconds
+from pubqueue.model.entities import NUMBER, ItemId, Jid, seconds
 from pubqueue.rules.settle import Settle, Verb
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _open(item: Item, where: str) -> Link:
 AUTO, MANUAL = "1", "2"
 """The segment in the path of a consumer: whether it acknowledges messages as they are sent."""
 
-_NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
+_NUMBER: Final = re.compile(NUMBER)
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 

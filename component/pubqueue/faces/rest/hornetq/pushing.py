@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pubqueue.model.replies import NewerItems
 
 ROOT: Final = "push-registration"
+ROOTS: Final = frozenset({ROOT, "push-topic-registration"})
+"""The names of the element; HornetQ's manual has the second one for topics."""
+
 METHODS: Final = frozenset({"POST", "PUT"})
 MAX_SESSIONS: Final = 16
 MAX_HEADERS: Final = 20
@@ -74,7 +77,7 @@ def _words(exchange: Exchange, root: etree._Element) -> push.HornetqWords:
 
     """
     links = root.findall("link")
-    if root.tag != ROOT or len(links) != 1 or not links[0].get("href"):
+    if root.tag not in ROOTS or len(links) != 1 or not links[0].get("href"):
         raise bad_request(f"the body is an element {ROOT} with one link")
     if (root.findtext("selector") or "").strip():
         raise ProblemError(501, "selector-unsupported", "a consumer gets each message in turn")

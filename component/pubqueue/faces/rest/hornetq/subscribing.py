@@ -9,25 +9,8 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.faces.http.problems import bad_request, not_found, refused
 from pubqueue.faces.rest import push
 from pubqueue.faces.rest.exchange import answer, wait_of
+from pubqueue.faces.rest.hornetq import pulling
 from pubqueue.faces.rest.hornetq.destinations import linked
-from pubqueue.faces.rest.hornetq.pulling import (
-    AUTO,
-    MANUAL,
-    acknowledgement_of,
-    consumer_of,
-    due,
-    in_turn,
-    itself,
-    lost,
-    message_with,
-    nothing_yet,
-    number_of,
-    principal_of,
-    send,
-    stale,
-    url_of,
-    wishes_of,
-)
 from pubqueue.faces.rest.star.consuming import form, prefer, token_of, verdict_of
 from pubqueue.faces.rest.star.destinations import GAP, message_behind
 from pubqueue.model.decision import Refusal, Refused
@@ -49,7 +32,7 @@ RUNNER: Final = ""
 
 async def create(exchange: Exchange) -> web.Response:
     """Create a subscription; a durable one continues from its position, if one of its name exists."""
-    kind, wishes = await wishes_of(exchange)
+    kind, wishes = await pulling.wishes_of(exchange)
     durable = wishes.get("durable", "false")
     if durable not in {"true", "false"}:
         raise bad_request("durable is true or false")
@@ -59,13 +42,15 @@ async def create(exchange: Exchange) -> web.Response:
     if durable == "true":
         name = _name(exchange, wishes.get("name", ""))
         position = await _kept(exchange, name, position)
-    by = principal_of(exchange, name)
+    by = pulling.principal_of(exchange, name)
     known = exchange.face.pulling.find(by, exchange.node)
-    made = known or exchange.face.pulling.make(by, exchange.node, 1, is_auto=kind == AUTO)
+    made = known or exchange.face.pulling.make(by, exchange.node, 1, is_auto=kind == pulling.AUTO)
     if known is None:
         made.position = position
-    where = url_of(exchange, AUTO if made.is_auto else MANUAL, name, is_queue=False)
-    return linked(201, [due(made, where)], [("Location", where)])
+    where = pulling.url_of(
+        exchange, pulling.AUTO if made.is_auto else pulling.MANUAL, name, is_queue=False
+    )
+    return linked(201, [pulling.due(made, where)], [("Location", where)])
 
 
 def _name(exchange: Exchange, given: str) -> str:
@@ -117,25 +102,27 @@ async def _found(exchange: Exchange, by: Principal, number: int, *, is_auto: boo
 
 async def consume(exchange: Exchange) -> web.Response:
     """Return the next message, and move the position of the subscription past it."""
-    number = number_of(exchange)
-    by, where = consumer_of(exchange, AUTO, is_queue=False)
+    number = pulling.number_of(exchange)
+    by, where = pulling.consumer_of(exchange, pulling.AUTO, is_queue=False)
     is_known = exchange.face.pulling.find(by, exchange.node) is not None
     following = number if is_known else number + 1
     consumer = await _found(exchange, by, following, is_auto=True)
     if not is_known:
-        raise stale(consumer, where)
-    async with in_turn(exchange, consumer):
+        raise pulling.stale(consumer, where)
+    async with pulling.in_turn(exchange, consumer):
         if number == consumer.due - 1 and consumer.open is not None:
-            return message_with(exchange, *consumer.open, [due(consumer, where), itself(where)])
+            return pulling.message_with(
+                exchange, *consumer.open, [pulling.due(consumer, where), pulling.itself(where)]
+            )
         if number != consumer.due:
-            raise stale(consumer, where)
+            raise pulling.stale(consumer, where)
         has_gap = await _next(exchange, consumer)
         if has_gap is None or consumer.open is None:
-            return nothing_yet(exchange, consumer, where)
+            return pulling.nothing_yet(exchange, consumer, where)
         consumer.due += 1
         response = _with_links(exchange, consumer, has_gap, where)
         try:
-            await send(exchange, response)
+            await pulling.send(exchange, response)
         except BaseException:  # it is delivered again
             consumer.due, consumer.open = consumer.due - 1, None
             raise
@@ -146,15 +133,15 @@ async def consume(exchange: Exchange) -> web.Response:
 
 async def acknowledge_next(exchange: Exchange) -> web.Response:
     """Return the next message, or the one that is not acknowledged yet."""
-    number = number_of(exchange)
-    by, where = consumer_of(exchange, MANUAL, is_queue=False)
+    number = pulling.number_of(exchange)
+    by, where = pulling.consumer_of(exchange, pulling.MANUAL, is_queue=False)
     consumer = await _found(exchange, by, number, is_auto=False)
-    async with in_turn(exchange, consumer):
+    async with pulling.in_turn(exchange, consumer):
         has_gap: bool | None = False
         if consumer.open is None:
             has_gap = await _next(exchange, consumer)
             if has_gap is None:
-                return nothing_yet(exchange, consumer, where)
+                return pulling.nothing_yet(exchange, consumer, where)
             consumer.due = max(consumer.due, number) + 1
         return _with_links(exchange, consumer, has_gap, where)
 
@@ -182,8 +169,12 @@ def _with_links(
     """Return the open message."""
     assert consumer.open is not None
     item, payload = consumer.open
-    first = due(consumer, where) if consumer.is_auto else acknowledgement_of(item, item.seq, where)
-    response = message_with(exchange, item, payload, [first, itself(where)])
+    first = (
+        pulling.due(consumer, where)
+        if consumer.is_auto
+        else pulling.acknowledgement_of(item, item.seq, where)
+    )
+    response = pulling.message_with(exchange, item, payload, [first, pulling.itself(where)])
     if has_gap:
         response.headers.add(*GAP)
     prefer(response, wait_of(exchange.request.headers, exchange.settings.longest_wait))
@@ -203,20 +194,20 @@ async def _move(exchange: Exchange, consumer: PullConsumer, position: int) -> No
 async def acknowledge(exchange: Exchange) -> web.Response:
     """Continue after a message, or deliver it again."""
     number = token_of(exchange)
-    by, where = consumer_of(exchange, MANUAL, is_queue=False)
+    by, where = pulling.consumer_of(exchange, pulling.MANUAL, is_queue=False)
     verdict = verdict_of(await form(exchange))
     consumer = exchange.face.pulling.find(by, exchange.node)
     if consumer is None:
         if await _row(exchange, exchange.names["name"]) is None:
             raise not_found("there is no such subscription")
         consumer = await _found(exchange, by, 1, is_auto=False)
-    following = due(consumer, where)
+    following = pulling.due(consumer, where)
     is_open = consumer.open is not None and consumer.open[0].seq == number
     is_repeated = consumer.open is None and verdict.is_done == (consumer.position == number)
     if not (
         is_open or is_repeated or (consumer.open is None and number > (consumer.position or 0))
     ):
-        raise lost(following)
+        raise pulling.lost(following)
     if verdict.is_done and number > (consumer.position or 0):
         await _move(exchange, consumer, number)
     consumer.open = None
@@ -226,19 +217,19 @@ async def acknowledge(exchange: Exchange) -> web.Response:
 
 async def look(exchange: Exchange) -> web.Response:
     """Return the link that is due."""
-    by, where = consumer_of(exchange, exchange.names["kind"], is_queue=False)
+    by, where = pulling.consumer_of(exchange, exchange.names["kind"], is_queue=False)
     consumer = exchange.face.pulling.find(by, exchange.node)
     if consumer is None:
         raise not_found("there is no such subscription")
     if consumer.is_auto or consumer.open is None:
-        return linked(204, [due(consumer, where)])
+        return linked(204, [pulling.due(consumer, where)])
     item = consumer.open[0]
-    return linked(204, [acknowledgement_of(item, item.seq, where)])
+    return linked(204, [pulling.acknowledgement_of(item, item.seq, where)])
 
 
 async def delete(exchange: Exchange) -> web.Response:
     """End a subscription, including a durable one."""
-    by, _ = consumer_of(exchange, exchange.names["kind"], is_queue=False)
+    by, _ = pulling.consumer_of(exchange, exchange.names["kind"], is_queue=False)
     consumer = exchange.face.pulling.find(by, exchange.node)
     row = await _row(exchange, exchange.names["name"])
     if consumer is None and row is None:

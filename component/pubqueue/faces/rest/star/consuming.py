@@ -15,7 +15,7 @@ from pubqueue.faces.rest.exchange import answer, wait_of
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Done, Refusal, Refused, Touched
-from pubqueue.model.entities import ItemId, Millis, seconds
+from pubqueue.model.entities import NUMBER, ItemId, Millis, seconds
 from pubqueue.rules.retrieve import Retrieve
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.unlock import Touch
@@ -123,7 +123,7 @@ MAX_FORM: Final = 16_384
 VERDICTS: Final = ("acknowledge", "acknowledgement")
 """Names of the verdict: the one in the posts, and that of an earlier server."""
 
-_TOKEN: Final = re.compile(r"\d{1,18}")
+_TOKEN: Final = re.compile(NUMBER)
 
 
 class Verdict(Struct, frozen=True):
@@ -161,7 +161,7 @@ def token_of(exchange: Exchange) -> int:
 
     """
     text = exchange.names["token"]
-    if not _TOKEN.fullmatch(text) or not text.isascii():
+    if not _TOKEN.fullmatch(text):
         raise not_found("there is no such acknowledgement")
     return int(text)
 

@@ -13,7 +13,7 @@ from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.exchange import answer, wait_of
 from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import ItemId
+from pubqueue.model.entities import NUMBER, ItemId
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import agrees
 from pubqueue.rules.nodes import Create, Delete
@@ -194,13 +194,13 @@ async def delete_topic(exchange: Exchange) -> web.Response:
 
 async def _delete(exchange: Exchange, *, is_queue: bool) -> web.Response:
     await exchange.destined(is_queue=is_queue)
-    await exchange.ask(Delete(exchange.by, exchange.node))
+    await exchange.ask(Delete(exchange.by, exchange.node, queueing=is_queue))
     return answer(204)
 
 
 # A message by its URL: to read it, which consumes nothing, and to retract it.
 
-_TAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
+_TAG: Final = re.compile(f'"{NUMBER}"')
 
 
 async def item_of(exchange: Exchange, *, is_queue: bool | None) -> tuple[Item, bytes]:
@@ -255,22 +255,25 @@ async def delete_of_queue(exchange: Exchange) -> web.Response:
 async def delete_of_topic(exchange: Exchange) -> web.Response:
     """Retract a message of a topic, as an owner or its publisher."""
     await exchange.destined(is_queue=False)
-    if (header := exchange.request.headers.get("If-Match")) is not None:
-        item, _ = await item_of(exchange, is_queue=False)
-        if header.strip() not in {"*", f'"{item.seq}"'}:
-            raise ProblemError(412, "precondition-failed", "the message is another one")
-    await _retract(exchange)
+    header = exchange.request.headers.get("If-Match", "*").strip()
+    tag = _TAG.fullmatch(header)
+    number = int(tag[1]) if tag else None if header == "*" else 0  # no message has that one
+    await _retract(exchange, number)
     return answer(204)
 
 
-async def _retract(exchange: Exchange) -> None:
+async def _retract(exchange: Exchange, seq: int | None = None) -> None:
     ids = (ItemId(exchange.names["id"]),)
-    await exchange.ask(Settle(exchange.by, exchange.node, ids, Verb.RETRACT, notify=True))
+    wanted = Settle(exchange.by, exchange.node, ids, Verb.RETRACT, notify=True, seq=seq)
+    reply = await exchange.face.submit(exchange.by, wanted)
+    if isinstance(reply, Refused) and reply.refusal is Refusal.PRECONDITION_NOT_MET:
+        raise ProblemError(412, "precondition-failed", "the message is another one")
+    exchange.granted(reply)
 
 
 # Reading a topic: `first`, `last`, and `next`, which waits. Readers have no state here: each continues from a number.
 
-_NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
+_NUMBER: Final = re.compile(NUMBER)
 
 GAP: Final = ("Message-Gap", "possible")
 """The header of an answer that may have skipped messages: they were no longer stored."""

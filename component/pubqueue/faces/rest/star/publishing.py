@@ -106,11 +106,11 @@ async def publish(
     """
     node: NodeName = exchange.node
     request = Publish(exchange.by, node, drafts, key=key, queueing=is_queue, only_new=only_new)
-    size = sum(len(draft.payload) for draft in drafts)
-    reply = await exchange.face.submit(exchange.by, request, size)
+    sizes = [len(draft.payload) for draft in drafts]
+    reply = await exchange.face.submit(exchange.by, request, sum(sizes))
     if isinstance(reply, Refused) and only_new and reply.refusal is Refusal.PRECONDITION_NOT_MET:
         raise ProblemError(412, "precondition-failed", reply.reason)
-    published: Published = exchange.granted(reply)
+    published: Published = exchange.granted(reply, sizes)
     return published
 
 

@@ -22,6 +22,7 @@ from pubqueue.faces.rest.batches import ATOM, parsed
 from pubqueue.faces.rest.exchange import answer, share
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.star.destinations import EVENTS, counts_of
+from pubqueue.model.entities import NUMBER
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import Enable, ListRegistrations, Register, Unregister
 from pubqueue.rules.retrieve import ReadNewer
@@ -263,7 +264,7 @@ EVENTS_PAGE: Final = 50
 ROOM: Final = 256 << 10
 """Bytes of payloads that are read together; one message may have more."""
 
-_NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
+_NUMBER: Final = re.compile(NUMBER)
 
 
 async def of_topic(exchange: Exchange) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.model.entities import account_of
+from pubqueue.model.entities import NUMBER, account_of
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MAX_OF_ACCOUNT: Final = 20
 AGE: Final = 600.0
 """Seconds after which an unused session expires."""
 
-_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d{1,18})", re.ASCII)
+_NAME: Final = re.compile(f"([0-9a-f]{{32}})-{NUMBER}")
 
 
 @dataclass(slots=True)

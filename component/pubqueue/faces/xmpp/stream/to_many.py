@@ -14,6 +14,7 @@ from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.expat import padding
 from pubqueue.faces.xmpp.xml.stanza import MAX_STANZA_BYTES, attribute, new_id
 from pubqueue.logs import fault
+from pubqueue.model.entities import NUMBER
 from pubqueue.model.notices import Retracted, ToEach, for_subids
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ EVERY: Final = 65_536
 AHEAD: Final = 131_072
 """Bytes of notices to many without an echo above which writing pauses."""
 
-_NAME: Final = re.compile(r"told-(\d{1,18})")
+_NAME: Final = re.compile(f"told-{NUMBER}")
 
 
 class FlowProbe:

@@ -253,6 +253,7 @@ META: Final = {field.var: field.label for field in FIELDS} | {
     "pubsub#publisher":       "Publishers",
     "x-queueing#depth":       "Number of items",
     "x-queueing#feeds":       "Queues that the node feeds",
+    "x-queueing#left_out":    "Items of the source that the queue could not take",
 }
 """Labels of the fields in a node's metadata."""
 # fmt: on
@@ -289,6 +290,8 @@ def meta_data(described: Described) -> str:
 def _feeding(config: NodeConfig) -> list[str]:
     """Return the source of the node, or the queues that it feeds; only some accounts may see these."""
     fed = [_meta("x-queueing#source", config.source, "text-single")] if config.source else []
+    if config.left_out is not None:
+        fed.append(_meta("x-queueing#left_out", str(config.left_out.items), "text-single"))
     queues: list[str] = [feed.queue for feed in config.feeds]
     return [*fed, _meta("x-queueing#feeds", queues, "text-multi")] if queues else fed
 

@@ -1,0 +1,114 @@
+"""Who is connected, of any face that has a listener: in pages by address, and ended one by one; and what counts as one peer."""
+
+import pytest
+from faces.listener.echoing import Clock
+from harness.batches.facts import who
+
+from pubqueue.engine.connections import Connections
+from pubqueue.engine.observe import Clients
+from pubqueue.faces.listener import Bounds, Listener
+from pubqueue.faces.listener.connection import Admission, ClientConnection, network_of
+from pubqueue.model.entities import Jid, Millis, NodeName
+from pubqueue.model.replies import ClientState
+from pubqueue.rules.inspect import ReadConnections
+
+ADMIN = who("root@x", admin=True)
+NOW = Millis(1_000_000)
+
+
+class Source:
+    """A listener without sockets."""
+
+    face = "echo"
+
+    def __init__(self, *names):
+        self.clock = Clock()
+        self._admission = Admission(Connections("echo"), Bounds(), self.clock)
+        self.made = [self.make(name) for name in names]
+
+    def make(self, name):
+        one = ClientConnection(self._admission, "192.0.2.1", lambda _connection: None)
+        one.address = f"{name}@queue.x/echo.0.1"
+        return one
+
+    def clients(self):
+        return self.made
+
+
+@pytest.fixture
+def both():
+    sources = Source("eve", "ann"), Source("bob")
+    clients = Clients()
+    for one in sources:
+        clients.attach(one)
+    return clients, sources
+
+
+def addresses(page):
+    return [one.address.partition("@")[0] for one in page[0]]
+
+
+def test_the_clients_of_all_faces_come_by_address_in_pages(both):
+    clients, _ = both
+    assert clients.page(ReadConnections(ADMIN), 2, NOW)[1] == 3
+    first = clients.page(ReadConnections(ADMIN), 2, NOW)
+    assert addresses(first) == ["ann", "bob"]
+    assert addresses(clients.page(ReadConnections(ADMIN, after=first[0][-1].address), 2, NOW)) == [
+        "eve"
+    ]
+
+
+def test_one_account_has_a_list_of_its_own(both):
+    clients, _ = both
+    page = clients.page(ReadConnections(ADMIN, Jid("bob@queue.x")), 9, NOW)
+    assert (addresses(page), page[1]) == (["bob"], 1)
+
+
+def test_each_has_its_beginning_and_what_it_holds(both):
+    clients, (source, _) = both
+    ann = source.made[1]
+    ann.holdings = lambda: (2, 7)
+    ann.subscribed = lambda: (NodeName("jobs"),)
+    source.clock.now += 3
+    (state, *_), _ = clients.page(ReadConnections(ADMIN), 9, NOW)
+    assert state == ClientState(
+        *(Jid(ann.address), "echo", "192.0.2.1", Millis(NOW - 3_000)),
+        private=False,
+        subscriptions=2,
+        holds=7,
+        nodes=("jobs",),
+    )
+    there = clients.page(ReadConnections(ADMIN, node=NodeName("jobs")), 9, NOW)
+    assert (addresses(there), there[1]) == (["ann"], 1)
+
+
+def test_a_face_ends_its_client_and_one_that_is_gone_is_no_fault(both):
+    clients, (source, _) = both
+    said = []
+    for one in source.made:
+        one.on_dismissed = lambda one=one: said.append(one.address)
+    address = Jid(source.made[0].address)
+    assert clients.is_here(address)
+    clients.end(address)
+    clients.end(Jid("nobody@queue.x/echo.0.1"))
+    assert said == [address]
+    assert not clients.is_here(Jid("nobody@queue.x/echo.0.1"))
+
+
+def test_a_client_that_has_not_logged_in_is_not_listed():
+    assert list(Listener("echo", lambda _connection: None).clients()) == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("", ""),
+    ],
+)
+def test_an_address_of_ipv6_counts_with_its_network(peer, network):
+    assert network_of(peer) == network

@@ -1,0 +1,210 @@
+"""STOMP over WebSocket, on the host of the page: who may connect, frames in pieces, slow readers, and a page in a browser."""
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from faces.stomp.served.service import SERVED, StompService
+from harness.documents.documented import ROOT, blocks
+from harness.operators.browser import chromium
+from harness.operators.page_server import page_server
+from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT
+from harness.stores.recount import recount
+
+from pubqueue.faces.stomp.codec import V12, Frame, FrameReader, Side, write
+
+ORIGIN = "https://app.example.org"
+STOMP = f'{SERVED}\nweb_socket = "/stomp"\norigins = ["{ORIGIN}"]'
+HTTP = 'http = "127.0.0.1:0"'
+
+
+class Client:
+    """A client that says frames, a message for each or in pieces."""
+
+    def __init__(self, socket):
+        self.socket, self._reader = socket, FrameReader(Side.SERVER)
+
+    async def say(self, command, body=b"", pieces=1, **headers):
+        frame = Frame(
+            command, {key.replace("_", "-"): value for key, value in headers.items()}, body
+        )
+        data = write(frame, V12)
+        size = -(-len(data) // pieces)
+        for start in range(0, len(data), size):
+            await self.socket.send_bytes(data[start : start + size])
+
+    async def hear(self):
+        """Return the next frame; None at the end."""
+        while (event := self._reader.next_event()) is None:
+            message = await asyncio.wait_for(self.socket.receive(), TIMEOUT)
+            if message.type is aiohttp.WSMsgType.TEXT:
+                self._reader.receive(message.data.encode())
+            elif message.type is aiohttp.WSMsgType.BINARY:
+                self._reader.receive(message.data)
+            else:
+                return None
+        return event
+
+    async def log_in(self, name="etl", passcode=RIGHT, **how):
+        await self.say(
+            "CONNECT", accept_version="1.2", host="x", login=name, passcode=passcode, **how
+        )
+        answer = await self.hear()
+        self._reader.agree(V12)
+        return answer
+
+
+@pytest.fixture
+async def service(tmp_path):
+    async with StompService(tmp_path, STOMP, more=HTTP) as started:
+        yield started
+
+
+@asynccontextmanager
+async def connected(service, *, origin=None, protocols=("v12.stomp", "v11.stomp")):
+    headers = {} if origin is None else {"Origin": origin}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(
+            f"http://{service.http}/stomp", protocols=protocols, headers=headers
+        ) as made,
+    ):
+        yield Client(made)
+
+
+async def test_a_client_sends_and_receives(service):  # N27
+    async with connected(service) as client:
+        assert client.socket.protocol == "v12.stomp"
+        assert (await client.log_in()).command == "CONNECTED"
+        await client.say("SEND", b"hello", destination="/queue/jobs", receipt="1")
+        assert (await client.hear()).command == "RECEIPT"
+        await client.say("SUBSCRIBE", destination="/queue/jobs", id="1", ack="client-individual")
+        message = await client.hear()
+        assert message.body == b"hello"
+        await client.say("ACK", id=message.headers["ack"], receipt="2")
+        assert (await client.hear()).headers["receipt-id"] == "2"
+        await client.say("DISCONNECT", receipt="3")
+        assert (await client.hear()).headers["receipt-id"] == "3"
+        assert await client.hear() is None
+        assert client.socket.close_code == 1000
+
+
+async def test_frames_may_be_split_over_messages_and_bodies_have_any_bytes(service):  # N27
+    body = bytes(range(256)) * 4
+    async with connected(service) as client:
+        assert (await client.log_in(pieces=7)).command == "CONNECTED"
+        size = f"{len(body)}"
+        headers = {"destination": "/queue/jobs", "receipt": "1", "content_length": size}
+        await client.say("SEND", body, pieces=99, **headers)
+        assert (await client.hear()).command == "RECEIPT"
+        await client.say("SUBSCRIBE", destination="/queue/jobs", id="1")
+        assert (await client.hear()).body == body
+
+
+@pytest.mark.parametrize(
+    ("origin", "enters"), [(ORIGIN, True), ("https://evil.example", False), ("null", False)]
+)
+async def test_only_pages_of_the_listed_origins_connect(service, origin, enters):  # N27
+    if enters:
+        async with connected(service, origin=origin) as client:
+            assert (await client.log_in()).command == "CONNECTED"
+        return
+    with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+        async with connected(service, origin=origin):
+            pass
+
+
+async def test_a_wrong_passcode_is_an_error_and_the_end(service):
+    async with connected(service) as client:
+        answer = await client.log_in(passcode="wrong")
+        assert (answer.command, answer.headers["message"]) == ("ERROR", "login refused")
+        assert await client.hear() is None
+
+
+async def test_a_message_that_is_too_large_ends_the_connection_and_no_other(service):  # N27
+    async with connected(service) as flood, connected(service) as other:
+        assert (await other.log_in()).command == "CONNECTED"
+        await flood.socket.send_bytes(b"x" * (300 * 1024))
+        assert await flood.hear() is None
+        assert flood.socket.close_code == 1009
+        await other.say("SEND", b"x", destination="/queue/jobs", receipt="1")
+        assert (await other.hear()).command == "RECEIPT"
+
+
+async def test_an_empty_message_ends_the_connection(service):  # N27
+    """Thousands of these are as many bytes as one frame, and each would be handled."""
+    async with connected(service) as client:
+        await client.socket.send_bytes(b"")
+        assert await client.hear() is None
+
+
+async def test_a_plain_request_is_no_web_socket(service):
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{service.http}/stomp") as answer,
+    ):
+        assert answer.status == 400
+
+
+async def test_what_a_client_held_that_breaks_off_is_with_another(service):
+    async with connected(service) as first:
+        await first.log_in()
+        await first.say("SEND", b"a", destination="/queue/jobs", receipt="1")
+        await first.hear()
+        await first.say("SUBSCRIBE", destination="/queue/jobs", id="1", ack="client-individual")
+        assert (await first.hear()).body == b"a"
+        first.socket.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        async with connected(service) as second:
+            await second.log_in("bee")
+            await second.say(
+                "SUBSCRIBE", destination="/queue/jobs", id="1", ack="client-individual"
+            )
+            assert (await second.hear()).body == b"a"
+
+
+async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(service):  # N27
+    """It asks for more than sockets take, and reads none of it."""
+    async with connected(service) as slow, connected(service) as etl:
+        await slow.log_in("bee")
+        await slow.say(
+            "SUBSCRIBE", destination="/queue/jobs", id="1", ack="client", prefetch_count="1000"
+        )
+        await etl.log_in()
+        for number in range(40):
+            await etl.say("SEND", b"x" * 60_000, destination="/queue/jobs", receipt=f"{number}")
+            assert (await etl.hear()).headers["receipt-id"] == f"{number}"
+
+
+async def test_the_end_of_the_service_is_reported(tmp_path):
+    async with StompService(tmp_path, STOMP, more=HTTP) as service, connected(service) as client:
+        await client.log_in()
+        await service.stop()
+        answer = await client.hear()
+        assert (answer.command, answer.headers["message"]) == ("ERROR", "try again later")
+        assert await client.hear() is None
+
+
+@pytest.mark.parametrize("how", ["web_socket without http", "plain text"])
+async def test_what_cannot_be_served_safely_is_refused_at_the_start(tmp_path, how):
+    more = 'http = "*:0"' if how == "plain text" else ""
+    service = StompService(tmp_path, STOMP, more=more)
+    with pytest.raises(AssertionError, match=r"stomp\.web_socket"):
+        await service.start()
+    await service.process.wait()
+
+
+@pytest.mark.e2e
+async def test_a_page_in_a_browser_publishes_and_works(tmp_path):  # N27
+    (page,) = (block.text for block in blocks("html") if block.page == "docs/how-to/stomp.md")
+    bundle = ROOT / "tests/node/node_modules/@stomp/stompjs/bundles/stomp.umd.min.js"
+    async with page_server({"/stomp.umd.min.js": bundle}) as shown:
+        stomp = f'{SERVED}\nweb_socket = "/stomp"\norigins = ["{shown.origin}"]'
+        async with StompService(tmp_path, stomp, more=HTTP) as service, chromium() as browser:
+            shown.text = page.replace("127.0.0.1:8080", service.http).replace("its password", RIGHT)
+            visited = await browser.new_page()
+            await visited.goto(shown.origin)
+            await visited.wait_for_selector("#jobs:has-text('from a page')", timeout=TIMEOUT * 1000)
+            await until(lambda: recount(tmp_path / "pubqueue.db").of("jobs") == {})

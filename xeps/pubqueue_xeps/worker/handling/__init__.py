@@ -1,1 +1,0 @@
-"""Handlers: the items that each matches, their limits, and the middleware around them."""
