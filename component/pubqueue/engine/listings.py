@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from pubqueue.engine.rows import AffiliationRow, Conflict
+from pubqueue.model import records
 from pubqueue.model.entities import (
     NO_TIME,
     AccessModel,
@@ -24,14 +25,6 @@ from pubqueue.model.entities import (
     State,
     Subscription,
     SubscriptionState,
-)
-from pubqueue.model.records import (
-    AccountMessages,
-    Forwarded,
-    Holding,
-    KeptMessage,
-    Registration,
-    Sample,
 )
 from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
 from pubqueue.model.schedules import Schedule
@@ -177,7 +170,7 @@ class Reviews(Listing[NodeName], frozen=True, gc=False):
     """Nodes whose subscribers are to be reviewed, by name; `after` is a name."""
 
 
-class NodeSums(Listing[tuple[int, Holding]], frozen=True, gc=False):
+class NodeSums(Listing[tuple[int, records.Holding]], frozen=True, gc=False):
     """Totals of the nodes that accounts have created, by account: with the number of the last node that counts in it.
 
     `after` is an account and such a number. The limit is that of nodes that are looked at, so the last account of a page may
@@ -249,7 +242,7 @@ class Events(Listing[EventEntry], frozen=True, gc=False):
     roles: tuple[Affiliation, ...] = ()
 
 
-class Samples(Listing[Sample], frozen=True, gc=False):
+class Samples(Listing[records.Sample], frozen=True, gc=False):
     """Samples of these nodes from a moment on, by node and time; no `after`."""
 
     nodes: tuple[NodeName, ...]
@@ -272,14 +265,14 @@ class Forgettable(Listing[int], frozen=True, gc=False):
     now: Millis
 
 
-class RegistrationsOf(Listing[Registration], frozen=True, gc=False):
+class RegistrationsOf(Listing[records.Registration], frozen=True, gc=False):
     """Registrations of an account, or of all, for a node, or for all nodes, by name; `after` is a name."""
 
     account: Jid | None = None
     node: NodeName | None = None
 
 
-class ForwardedTo(Listing[Forwarded], frozen=True, gc=False):
+class ForwardedTo(Listing[records.Forwarded], frozen=True, gc=False):
     """The bundles of notices whose marks have this prefix, in the order of their marks; there is no `after`."""
 
     beginning: str
@@ -291,20 +284,20 @@ class MessageBytes(Listing[bytes], frozen=True, gc=False):
     mark: str
 
 
-class MessagesOver(Listing[KeptMessage], frozen=True, gc=False):
+class MessagesOver(Listing[records.KeptMessage], frozen=True, gc=False):
     """Messages that are held, and answers that are remembered, whose time is over at `now`, the longest overdue first."""
 
     now: Millis
 
 
-class MessagesOf(Listing[KeptMessage], frozen=True, gc=False):
+class MessagesOf(Listing[records.KeptMessage], frozen=True, gc=False):
     """Messages that are held of the account, or answers that are remembered, the first to end first."""
 
     account: Jid
     held: bool
 
 
-class MessageAccounts(Listing[AccountMessages], frozen=True, gc=False):
+class MessageAccounts(Listing[records.AccountMessages], frozen=True, gc=False):
     """Accounts of which messages are held, by name; `after` is a name."""
 
 

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.engine.observe import Observer
-from pubqueue.model.changes import (
-    AddSubscription,
-    EndSubscription,
-    EndSubscriptions,
-    GiveUp,
-    NoteActivity,
-    NoteLeftOut,
-    NoteResource,
-    Release,
-)
+from pubqueue.model import changes
 from pubqueue.model.replies import Subscribed
 from pubqueue.rules.audience import ReviewSubscribers
 from pubqueue.rules.declare import Declare
@@ -83,7 +74,7 @@ class OperatorLog(Observer):
     """Writes the operator's log."""
 
     fault = "operator_log.failed"
-    asks = LOGGED_REQUESTS | {GiveUp, NoteLeftOut}
+    asks = LOGGED_REQUESTS | {changes.GiveUp, changes.NoteLeftOut}
 
     def __init__(self) -> None:
         self._left_out: dict[NodeName, tuple[Millis, int]] = {}
@@ -100,13 +91,13 @@ class OperatorLog(Observer):
         log_decisions(requests, decisions)
         for decision in decisions:
             for change in decision.changes:
-                if isinstance(change, NoteLeftOut):
+                if isinstance(change, changes.NoteLeftOut):
                     self._log_left_out(change)
-                elif isinstance(change, GiveUp) and change.onward is not None:
+                elif isinstance(change, changes.GiveUp) and change.onward is not None:
                     for missed in change.onward.left_out:
                         self._log_left_out(missed)
 
-    def _log_left_out(self, change: NoteLeftOut) -> None:
+    def _log_left_out(self, change: changes.NoteLeftOut) -> None:
         """Log what a queue could not take; what follows within a minute is logged as a sum."""
         since, items = self._left_out.get(change.node, (None, 0))
         items += change.items
@@ -120,16 +111,18 @@ class OperatorLog(Observer):
 
 def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
     """Log the effects of these decisions; they are committed."""
-    deaths: list[GiveUp] = []
+    deaths: list[changes.GiveUp] = []
     for request, decision in zip(requests, decisions, strict=True):
         if type(request) is FreeLeft and decision.then is None:
             locks = request.freed + _freed(decision)
             log.info("worker.freed", jid=request.jid, locks=locks)
-        kinds = set(map(type, decision.changes)) - {NoteActivity}
+        kinds = set(map(type, decision.changes)) - {changes.NoteActivity}
         if kinds and type(request) in LOGGED_REQUESTS:
             _log_people(request, decision)
-        if GiveUp in kinds and (type(request) in LOGGED_REQUESTS or type(request) is Settle):
-            deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
+        if changes.GiveUp in kinds and (
+            type(request) in LOGGED_REQUESTS or type(request) is Settle
+        ):
+            deaths += [change for change in decision.changes if isinstance(change, changes.GiveUp)]
     if deaths:
         _log_deaths(deaths)
 
@@ -155,16 +148,16 @@ def _log_people(request: Request, decision: Decision) -> None:
         return
     _log_request(request, decision)
     for change in decision.changes:
-        if isinstance(change, EndSubscription):
+        if isinstance(change, changes.EndSubscription):
             why = _WHY.get(type(request), "it asked for it")
             log.info("worker.unsubscribed", node=change.node, jid=change.jid, why=why)
-        elif isinstance(change, EndSubscriptions):
+        elif isinstance(change, changes.EndSubscriptions):
             count = len(change.jids)
             log.info("workers.unsubscribed", node=change.node, workers=count, why=_CLOSED)
-        elif isinstance(change, AddSubscription) and _is_of_a_queue(decision):
+        elif isinstance(change, changes.AddSubscription) and _is_of_a_queue(decision):
             new = change.subscription
             log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
-        elif isinstance(change, NoteResource) and not isinstance(request, Arrive):
+        elif isinstance(change, changes.NoteResource) and not isinstance(request, Arrive):
             log.info("worker.arrived", jid=change.jid)
 
 
@@ -177,15 +170,15 @@ def _of_leave(request: Leave, decision: Decision) -> dict[str, int]:
 
 def _freed(decision: Decision) -> int:
     """Return how many locks have ended."""
-    return sum(isinstance(change, Release | GiveUp) for change in decision.changes)
+    return sum(isinstance(change, changes.Release | changes.GiveUp) for change in decision.changes)
 
 
 def _is_of_a_queue(decision: Decision) -> bool:
     return isinstance(decision.reply, Subscribed) and decision.reply.queueing
 
 
-def _log_deaths(deaths: Iterable[GiveUp]) -> None:
-    alike: dict[tuple[str, str, str], list[GiveUp]] = {}
+def _log_deaths(deaths: Iterable[changes.GiveUp]) -> None:
+    alike: dict[tuple[str, str, str], list[changes.GiveUp]] = {}
     for death in deaths:
         alike.setdefault((death.item.node, death.reason, death.to or ""), []).append(death)
     for (node, reason, to), group in alike.items():

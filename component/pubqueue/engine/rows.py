@@ -11,40 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec import Struct, field
 
-from pubqueue.model.records import (
-    Answered,
-    FedMessage,
-    Feeding,
-    Forwarded,
-    Holding,
-    KeptMessage,
-    KeyTotal,
-    MessageTotal,
-    PingAnswer,
-    Registration,
-    SeekMark,
-    ServiceSecret,
-    Settled,
-    UsedKey,
-)
+from pubqueue.model import records
 from pubqueue.model.schedules import Schedule
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pubqueue.model.changes import (
-        BeginReview,
-        BeginTrim,
-        DropFormer,
-        EndReview,
-        EndSubscriptions,
-        EndTrim,
-        Forget,
-        ForgetEvents,
-        NoteSamples,
-        PurgeNode,
-    )
+    from pubqueue.model import changes
     from pubqueue.model.entities import (
         Affiliation,
         Item,
@@ -55,7 +29,6 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
-    from pubqueue.model.records import LogEntry
     from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, StagedItem, Sweep
     from pubqueue.rules.expire import Key
 
@@ -143,9 +116,22 @@ class TablesByKind(dict[RowKind[Any, Any], "dict[Any, Any]"]):
 
 
 if TYPE_CHECKING:
-    BulkOfPeople = DropFormer | BeginReview | EndReview | EndSubscriptions
-    BulkOfItems = PurgeNode | BeginTrim | EndTrim | SetAside | Commit | Moved | Abort | Sweep
-    BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents | NoteSamples
+    BulkOfPeople = (
+        changes.DropFormer | changes.BeginReview | changes.EndReview | changes.EndSubscriptions
+    )
+    BulkOfItems = (
+        changes.PurgeNode
+        | changes.BeginTrim
+        | changes.EndTrim
+        | SetAside
+        | Commit
+        | Moved
+        | Abort
+        | Sweep
+    )
+    BulkChange = (
+        BulkOfPeople | BulkOfItems | changes.Forget | changes.ForgetEvents | changes.NoteSamples
+    )
 
 R = TypeVar("R")
 
@@ -217,18 +203,18 @@ KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
         "affiliations", "affiliation", AffiliationRow, key=["node", "account"], guard=["affiliation"], kept=True),
     FINISHED := RowKind[tuple["NodeName", "ItemId"], Finished](
         "finished", "finished", Finished, key=["node", "id"], guard=["digest", "until"]),
-    SEEKS := RowKind["NodeName", SeekMark](
-        "seeks", "seek", SeekMark, key=["node"], guard=["at"]),
-    SETTLED := RowKind[int, Settled](
-        "settled", "settled", Settled, key=["token"], guard=["until"]),
-    USED_KEYS := RowKind[str, UsedKey](
-        "used_keys", "used_key", UsedKey, key=["mark"], guard=["until"]),
-    PING_ANSWERS := RowKind["Jid", PingAnswer](
-        "ping_answers", "ping_answer", PingAnswer, key=["jid"], guard=["at"]),
-    ANSWERED := RowKind[int, Answered](
-        "answered_deliveries", "answered", Answered, key=["token"], guard=["arrived"]),
-    KEY_TOTALS := RowKind["Jid", KeyTotal](
-        "key_totals", "key_total", KeyTotal, key=["account"], guard=["bytes"]),
+    SEEKS := RowKind["NodeName", records.SeekMark](
+        "seeks", "seek", records.SeekMark, key=["node"], guard=["at"]),
+    SETTLED := RowKind[int, records.Settled](
+        "settled", "settled", records.Settled, key=["token"], guard=["until"]),
+    USED_KEYS := RowKind[str, records.UsedKey](
+        "used_keys", "used_key", records.UsedKey, key=["mark"], guard=["until"]),
+    PING_ANSWERS := RowKind["Jid", records.PingAnswer](
+        "ping_answers", "ping_answer", records.PingAnswer, key=["jid"], guard=["at"]),
+    ANSWERED := RowKind[int, records.Answered](
+        "answered_deliveries", "answered", records.Answered, key=["token"], guard=["arrived"]),
+    KEY_TOTALS := RowKind["Jid", records.KeyTotal](
+        "key_totals", "key_total", records.KeyTotal, key=["account"], guard=["bytes"]),
     APPS := RowKind[str, App](
         "apps", "app", App, key=["name"], guard=["owner", "version"], always_written=True),
     VERSIONS := RowKind[tuple[str, int], Version](
@@ -239,25 +225,25 @@ KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
         "waiting", "waiting", StagedTotals, key=["account"], always_written=True),
     SCHEDULES := RowKind[str, Schedule](
         "schedules", "schedule", Schedule, key=["name"], guard=["revision"]),
-    REGISTRATIONS := RowKind[str, Registration](
-        "registrations", "registration", Registration, key=["name"], guard=["revision"]),
-    SECRETS := RowKind[str, ServiceSecret](
-        "secrets", "secret", ServiceSecret, key=["name"], guard=["value"]),
-    FORWARDED := RowKind[str, Forwarded](
-        "forwarded_bundles", "forwarded", Forwarded, key=["mark"]),
-    KEPT_MESSAGES := RowKind[str, KeptMessage](
-        "kept_messages", "kept_message", KeptMessage, key=["mark"], guard=["digest", "held", "until"]),
-    MESSAGE_TOTALS := RowKind[str, MessageTotal](
-        "message_totals", "message_total", MessageTotal, key=["account"], guard=["messages", "byte_count", "remembered"]),
-    FEEDINGS := RowKind[str, Feeding](
-        "feedings", "feeding", Feeding, key=["mark"], guard=["place"]),
-    FED_MESSAGES := RowKind[str, FedMessage](
-        "fed_messages", "fed_message", FedMessage, key=["name"]),
+    REGISTRATIONS := RowKind[str, records.Registration](
+        "registrations", "registration", records.Registration, key=["name"], guard=["revision"]),
+    SECRETS := RowKind[str, records.ServiceSecret](
+        "secrets", "secret", records.ServiceSecret, key=["name"], guard=["value"]),
+    FORWARDED := RowKind[str, records.Forwarded](
+        "forwarded_bundles", "forwarded", records.Forwarded, key=["mark"]),
+    KEPT_MESSAGES := RowKind[str, records.KeptMessage](
+        "kept_messages", "kept_message", records.KeptMessage, key=["mark"], guard=["digest", "held", "until"]),
+    MESSAGE_TOTALS := RowKind[str, records.MessageTotal](
+        "message_totals", "message_total", records.MessageTotal, key=["account"], guard=["messages", "byte_count", "remembered"]),
+    FEEDINGS := RowKind[str, records.Feeding](
+        "feedings", "feeding", records.Feeding, key=["mark"], guard=["place"]),
+    FED_MESSAGES := RowKind[str, records.FedMessage](
+        "fed_messages", "fed_message", records.FedMessage, key=["name"]),
     # only loaded
     STAGED := RowKind[StagedKey, StagedSize]("staged", "", StagedSize, key=["key"]),
     NOTED := RowKind[NotedKey, NotedRow]("noted", "", NotedRow, key=["key"]),
     PEOPLE := RowKind["Jid", KnownJid]("people", "", KnownJid, key=["jid"]),
-    HOLDINGS := RowKind["Jid", Holding]("holdings", "", Holding, key=["account"], kept=True),
+    HOLDINGS := RowKind["Jid", records.Holding]("holdings", "", records.Holding, key=["account"], kept=True),
 )
 # fmt: on
 """Every kind of row that is found by its key alone, in the order in which rows are written.
@@ -399,7 +385,7 @@ class Writes(Struct):
     """Items whose receipts are dropped; before `receipts` are added."""
     receipts: list[tuple[int, Jid]] = field(default_factory=list)
     staged: list[StagedRow] = field(default_factory=list)
-    events: list[LogEntry] = field(default_factory=list)
+    events: list[records.LogEntry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
     bulk: list[Bulk] = field(default_factory=list)
 

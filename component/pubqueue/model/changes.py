@@ -11,6 +11,7 @@ from pubqueue.model import transactions
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from pubqueue.model import records
     from pubqueue.model.entities import (
         Affiliation,
         Draft,
@@ -27,39 +28,23 @@ if TYPE_CHECKING:
         Subscription,
         Terms,
     )
-    from pubqueue.model.records import (
-        Answered,
-        FedMessage,
-        Feeding,
-        Forwarded,
-        KeptMessage,
-        KeyTotal,
-        MessageTotal,
-        PingAnswer,
-        Registration,
-        Sample,
-        SeekMark,
-        ServiceSecret,
-        Settled,
-        UsedKey,
-    )
     from pubqueue.model.schedules import Schedule
 
     PlainRow = (
-        Answered
-        | FedMessage
-        | Feeding
-        | Forwarded
-        | KeptMessage
-        | KeyTotal
-        | MessageTotal
-        | PingAnswer
-        | Registration
+        records.Answered
+        | records.FedMessage
+        | records.Feeding
+        | records.Forwarded
+        | records.KeptMessage
+        | records.KeyTotal
+        | records.MessageTotal
+        | records.PingAnswer
+        | records.Registration
         | Schedule
-        | SeekMark
-        | ServiceSecret
-        | Settled
-        | UsedKey
+        | records.SeekMark
+        | records.ServiceSecret
+        | records.Settled
+        | records.UsedKey
     )
     """A row that a rule makes as a whole. None of these changes is an event of an item: what it is about has one of its own."""
 
@@ -471,7 +456,7 @@ class NoteSamples(Struct, frozen=True, gc=False):
     deleted.
     """
 
-    samples: tuple[Sample, ...]
+    samples: tuple[records.Sample, ...]
     before: Millis
     limit: int
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.model import replies
 from pubqueue.model.entities import ItemId, NodeName, State
-from pubqueue.model.replies import Power
 from pubqueue.operations.model import (
     AFTER,
     MAX_ROWS,
@@ -41,16 +41,6 @@ if TYPE_CHECKING:
 
     from pubqueue.model.decision import Cancelled, Redriven, Request
     from pubqueue.model.entities import Item, Principal
-    from pubqueue.model.replies import (
-        Emptied,
-        EventEntry,
-        EventPage,
-        Freed,
-        ItemEntry,
-        ItemPage,
-        Peeked,
-        ReasonPage,
-    )
     from pubqueue.operations.model import Given, Row
 
 
@@ -103,7 +93,7 @@ def _ask_items(by: Principal, given: Given) -> Request:
     return ReadItems(by, node_of(given), after, max=most, state=state, payloads=False)
 
 
-def _items(page: ItemPage, _given: Given) -> Answer:
+def _items(page: replies.ItemPage, _given: Given) -> Answer:
     row = _of_item_dead if page.dead else _of_item
     rows = tuple(map(row, page.entries))
     note = f"{count(len(rows), 'item')} of {page.node}."
@@ -112,7 +102,7 @@ def _items(page: ItemPage, _given: Given) -> Answer:
     return Answer(note, rows, str(page.through), more=page.more)
 
 
-def _of_item(entry: ItemEntry) -> Row:
+def _of_item(entry: replies.ItemEntry) -> Row:
     item = entry.item
     return (
         item.id,
@@ -132,7 +122,7 @@ def _of_item(entry: ItemEntry) -> Row:
     )
 
 
-def _of_item_dead(entry: ItemEntry) -> Row:
+def _of_item_dead(entry: replies.ItemEntry) -> Row:
     """Return the row of a dead item among dead ones, whose pages are ordered by the numbers of their deaths."""
     letter, row = entry.item.dead_letter, list(_of_item(entry))
     row[9] = entry.item.seq if letter is None else letter.number
@@ -143,7 +133,7 @@ ITEMS: Final = Operation(
     "items",
     "List the items of a node",
     "The items of a node in the order of publishing, in one state or in all.",
-    Power.NODES,
+    replies.Power.NODES,
     (NODE, WHICH, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_ITEMS,
     _ask_items,
@@ -164,14 +154,14 @@ def _ask_events(by: Principal, given: Given) -> Request:
     )
 
 
-def _events(page: EventPage, _given: Given) -> Answer:
+def _events(page: replies.EventPage, _given: Given) -> Answer:
     note = f"{count(len(page.entries), 'event')}; the log goes from {page.oldest} to {page.newest}."
     rows = tuple(map(_event, page.entries))
     through, oldest, newest = str(page.through), page.oldest, page.newest
     return Answer(note, rows, through, more=page.more, oldest=oldest, newest=newest)
 
 
-def _event(entry: EventEntry) -> Row:
+def _event(entry: replies.EventEntry) -> Row:
     event = entry.event
     return (
         entry.seq,
@@ -194,7 +184,7 @@ EVENTS: Final = Operation(
     "events",
     "Read the event log",
     "What happened to the items of nodes that keep an event log: of one node, or of all that you may read.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         Parameter("node", ParameterKind.NODE, "Node"),
         NUMBERED_AFTER,
@@ -229,7 +219,7 @@ CHOSEN_FROM: Final = ("max", "50")
 """The maximum number of items to choose from."""
 
 
-def _described(page: ItemPage) -> Iterator[tuple[str, str]]:
+def _described(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
     for entry in page.entries:
         item = entry.item
         words = [item.state.value]
@@ -239,7 +229,7 @@ def _described(page: ItemPage) -> Iterator[tuple[str, str]]:
         yield item.id, f"{item.id} ({', '.join(words)})"
 
 
-def _locks(page: ItemPage) -> Iterator[tuple[str, str]]:
+def _locks(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
     for item in (entry.item for entry in page.entries):
         until = f" until {stamp(item.deadline)}" if item.deadline else ""
         yield item.id, f"{item.id} (held by {item.holder}{until})"
@@ -250,7 +240,7 @@ OTHERS: Final = "Or the ids of other items, one per line"
 # --- one item -----------------------------------------------------------------------------------
 
 
-def _peeked(reply: Peeked, _given: Given) -> Answer:
+def _peeked(reply: replies.Peeked, _given: Given) -> Answer:
     read = shown(reply.payload, reply.item.headers, SHOWN)
     note = f"{count(len(reply.payload), 'byte')} of payload."
     return Answer(note, ((*_facts(reply.item), len(reply.payload), read.words or None, read.text),))
@@ -280,7 +270,7 @@ PEEK: Final = Operation(
     "peek",
     "Look at an item",
     "Looking changes nothing, and extends no lock.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         NODE,
         Parameter(
@@ -368,7 +358,7 @@ CANCEL: Final = Operation(
     "cancel",
     "Cancel items",
     "Items are removed from the queue before they are done, in any state: waiting, delayed, dead, or in flight. The worker of an item in flight is notified.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         NODE,
         Parameter(
@@ -408,7 +398,7 @@ def _ask_release(by: Principal, given: Given) -> Request:
     return FreeLocks(by, node_of(given), tuple(map(ItemId, names)))
 
 
-def _released(reply: Freed, _given: Given) -> Answer:
+def _released(reply: replies.Freed, _given: Given) -> Answer:
     note = f"{count(reply.count, 'lock')} of {reply.node} ended; the items wait again."
     return Answer(note, ((reply.count,),))
 
@@ -417,7 +407,7 @@ RELEASE: Final = Operation(
     "release",
     "End the lock of an item",
     "The locks of items end. Other workers get them at once, and no failure is counted.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         NODE,
         Parameter(
@@ -444,7 +434,7 @@ RELEASE: Final = Operation(
 )
 
 
-def _purged(reply: Emptied, _given: Given) -> Answer:
+def _purged(reply: replies.Emptied, _given: Given) -> Answer:
     return Answer(f"{count(reply.items, 'item')} of {reply.node} deleted.", ((reply.items,),))
 
 
@@ -452,7 +442,7 @@ PURGE: Final = Operation(
     "purge",
     "Delete all items of a node",
     "All items of the node are deleted, including those in flight.",
-    Power.NODES,
+    replies.Power.NODES,
     (NODE,),
     (Column("count", "Deleted", Cell.COUNT),),
     lambda by, given: Purge(by, node_of(given)),
@@ -516,14 +506,14 @@ def _ask_dead(by: Principal, given: Given) -> Request:
     )
 
 
-def _dead(page: ItemPage, _given: Given) -> Answer:
+def _dead(page: replies.ItemPage, _given: Given) -> Answer:
     rows = tuple(map(_of_death, page.entries))
     return Answer(
         f"{count(len(rows), 'dead item')} of {page.node}.", rows, str(page.through), more=page.more
     )
 
 
-def _of_death(entry: ItemEntry) -> Row:
+def _of_death(entry: replies.ItemEntry) -> Row:
     item, letter = entry.item, entry.item.dead_letter
     assert letter is not None  # the column by which dead items are listed
     why = item.error or None, item.failed, letter.holder, letter.origin
@@ -534,7 +524,7 @@ DEAD: Final = Operation(
     "dead",
     "List the dead items of a node",
     "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
-    Power.NODES,
+    replies.Power.NODES,
     (NODE, LISTED, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_DEATHS,
     _ask_dead,
@@ -550,7 +540,7 @@ def _ask_reasons(by: Principal, given: Given) -> Request:
     return ReadReasons(by, node_of(given), given.one("after") or None, given.number("max"))
 
 
-def _reasons(page: ReasonPage, _given: Given) -> Answer:
+def _reasons(page: replies.ReasonPage, _given: Given) -> Answer:
     rows = tuple((one.reason, one.count, one.last, one.first) for one in page.reasons)
     of = f"{count(page.looked, 'dead item')} of {page.node}"
     note = f"{count(len(rows), 'reason')} of {'' if page.whole else 'the first '}{of}."
@@ -562,7 +552,7 @@ REASONS: Final = Operation(
     "reasons",
     "Count dead items by their reasons",
     "Why the dead items of a node have died, the most frequent reason first. Reasons that differ only in numbers or ids count as one, with * in their place.",
-    Power.NODES,
+    replies.Power.NODES,
     (NODE, AFTER, MAX_ROWS),
     (
         Column("reason", "Reason"),
@@ -616,7 +606,7 @@ REDRIVE: Final = Operation(
     "redrive",
     "Redrive dead items",
     "They return to where they died, or go to the node that you name, with their failures reset.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         NODE,
         Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
@@ -663,7 +653,7 @@ DISCARD: Final = Operation(
     "discard",
     "Discard dead items",
     "Dead items are deleted: those that you name, those with a reason, or all.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         NODE,
         Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),

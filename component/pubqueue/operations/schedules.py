@@ -23,14 +23,7 @@ from pubqueue.operations.model import (
     UnfitError,
     count,
 )
-from pubqueue.rules.schedules import (
-    AddSchedule,
-    ChangeSchedule,
-    FireNow,
-    ListSchedules,
-    PauseSchedule,
-    RemoveSchedule,
-)
+from pubqueue.rules import schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +173,9 @@ SCHEDULES: Final = Operation(
         *_STANDS,
         *(replace(one, more=True) for one in _BESIDE),
     ),
-    lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
+    lambda by, given: schedules.ListSchedules(
+        by, given.one("after") or None, max=given.number("max")
+    ),
     _page,
     place="schedule",
     command="schedule list",
@@ -233,7 +228,7 @@ SHOW: Final = Operation(
         *_BESIDE,
         Column("payload", "Payload"),
     ),
-    lambda by, given: ListSchedules(by, name=given.one("schedule")),
+    lambda by, given: schedules.ListSchedules(by, name=given.one("schedule")),
     _shown,
     single=True,
     command="schedule show",
@@ -284,7 +279,7 @@ ADD: Final = Operation(
     Power.SERVICE,
     (NAME, *DEFINING),
     (),
-    lambda by, given: AddSchedule(by, _definition(given.one("name"), given)),
+    lambda by, given: schedules.AddSchedule(by, _definition(given.one("name"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('name')} was created."),
     changes=True,
     command="schedule add",
@@ -301,7 +296,7 @@ CHANGE: Final = Operation(
     Power.SERVICE,
     (COMMANDED, *DEFINING),
     (),
-    lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
+    lambda by, given: schedules.ChangeSchedule(by, _definition(given.one("schedule"), given)),
     lambda _reply, given: Answer(f"The schedule {given.one('schedule')} was updated."),
     changes=True,
     command="schedule change",
@@ -344,7 +339,7 @@ REMOVE: Final = _to_one(
     "Remove a schedule",
     "It publishes no more items; those that it has published stay. To end schedules of the configuration file, remove them from the file.",
     COMMANDED,
-    ask=RemoveSchedule,
+    ask=schedules.RemoveSchedule,
     done="The schedule {} was removed.",
     manual="Remove a schedule that a command has created.\n\n"
     "The items that it has published stay. To remove a schedule of the configuration file, delete it there.",
@@ -355,7 +350,7 @@ PAUSE: Final = _to_one(
     "Pause a schedule",
     "It publishes nothing until it is resumed. Times in between do not count as missed.",
     _schedule("No schedule is running.", lambda one: not one.paused),
-    ask=lambda by, name: PauseSchedule(by, name, paused=True),
+    ask=lambda by, name: schedules.PauseSchedule(by, name, paused=True),
     done="{} is paused.",
     manual="Pause a schedule until you resume it.\n\n"
     "This works for schedules of the configuration file too. Times during the pause do not count as missed.",
@@ -366,7 +361,7 @@ RESUME: Final = _to_one(
     "Resume a paused schedule",
     "It publishes again from its next time on.",
     _schedule("No schedule is paused.", lambda one: one.paused),
-    ask=lambda by, name: PauseSchedule(by, name, paused=False),
+    ask=lambda by, name: schedules.PauseSchedule(by, name, paused=False),
     done="{} publishes again from its next time on.",
     manual="Resume a paused schedule, from its next time on.",
 )
@@ -383,7 +378,7 @@ FIRE: Final = Operation(
     Power.SERVICE,
     (ANY,),
     (Column("id", "Item"),),
-    lambda by, given: FireNow(by, given.one("schedule")),
+    lambda by, given: schedules.FireNow(by, given.one("schedule")),
     _fired,
     single=True,
     changes=True,

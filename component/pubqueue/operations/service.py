@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, assert_never
 
+from pubqueue.model import replies
 from pubqueue.model.entities import Jid
 from pubqueue.model.limits import MIB, Unit, by_whose
-from pubqueue.model.replies import Power
 from pubqueue.operations.model import (
     AFTER,
     MAX_ROWS,
@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.limits import Limit, Whose
-    from pubqueue.model.replies import (
-        Freed,
-        Fullness,
-        ServiceState,
-        Survey,
-        SurveyRow,
-        Totals,
-        Worker,
-        WorkerPage,
-    )
     from pubqueue.operations.model import Given, Row
     from pubqueue.rules.survey import Place
 
@@ -58,7 +48,7 @@ def _ask_workers(by: Principal, given: Given) -> Request:
     return ReadWorkers(by, node_of(given), Jid(after) if after else None)
 
 
-def _workers(page: WorkerPage, _given: Given) -> Answer:
+def _workers(page: replies.WorkerPage, _given: Given) -> Answer:
     rows = tuple(map(_worker, page.workers))
     note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
     note += f" These are the next {len(rows)}; there are more." if page.more else ""
@@ -66,7 +56,7 @@ def _workers(page: WorkerPage, _given: Given) -> Answer:
     return Answer(note, rows, through, more=page.more and bool(rows))
 
 
-def _worker(worker: Worker) -> Row:
+def _worker(worker: replies.Worker) -> Row:
     one = worker.subscription
     here = HERE if one.available else AWAY
     return one.jid, here, one.queue_requests, one.in_flight, one.unanswered, worker.holds
@@ -76,7 +66,7 @@ WORKERS: Final = Operation(
     "workers",
     "List the workers of a queue",
     "The subscribers of a queue, with their windows and the items that they hold.",
-    Power.NODES,
+    replies.Power.NODES,
     (NODE, AFTER),
     (
         Column("jid", "Worker"),
@@ -94,7 +84,7 @@ WORKERS: Final = Operation(
 )
 
 
-def _windows(page: WorkerPage) -> Iterator[tuple[str, str]]:
+def _windows(page: replies.WorkerPage) -> Iterator[tuple[str, str]]:
     for one in (worker.subscription for worker in page.workers):
         yield one.jid, f"{one.jid} (holds {one.in_flight} of {one.queue_requests})"
 
@@ -104,7 +94,7 @@ def _ask_dismiss(by: Principal, given: Given) -> Request:
     return Dismiss(by, node_of(given), Jid(given.one("worker")), freeing=freeing)
 
 
-def _dismissed(reply: Freed, given: Given) -> Answer:
+def _dismissed(reply: replies.Freed, given: Given) -> Answer:
     freed = f"; {count(reply.count, 'lock')} ended" if reply.count else ""
     who = given.one("worker")
     note = f"The subscription of {who} to {reply.node} has ended{freed}."
@@ -115,7 +105,7 @@ END_SUBSCRIPTION: Final = Operation(
     "end-subscription",
     "End a worker's subscription",
     "The worker gets no more items. It may subscribe again, unless you also remove its affiliation.",
-    Power.NODES,
+    replies.Power.NODES,
     (
         NODE,
         Parameter(
@@ -151,7 +141,7 @@ END_SUBSCRIPTION: Final = Operation(
 )
 
 
-def _state(state: ServiceState, _given: Given) -> Answer:
+def _state(state: replies.ServiceState, _given: Given) -> Answer:
     about, quota, kept = state.about, state.quota, state.kept
     held_to = tuple(map(_sentence, by_whose(state.limits).items()))
     ago = max((one.ago for one in state.rounds), default=0.0)
@@ -181,7 +171,7 @@ def _limit(limit: Limit) -> str:
             assert_never(limit.unit)
 
 
-def _fullness(one: Fullness) -> str:
+def _fullness(one: replies.Fullness) -> str:
     return f"{one.holding.account} ({one.share:.0%} of {one.what})"
 
 
@@ -189,7 +179,7 @@ SERVICE: Final = Operation(
     "service",
     "About the service",
     "The version, uptime and store of the service, and the limits of accounts (0: no limit).",
-    Power.SERVICE,
+    replies.Power.SERVICE,
     (),
     (
         Column("version", "Version of pubqueue"),
@@ -284,7 +274,7 @@ def place_from(text: str) -> Place | None:
     return place, name
 
 
-def in_words(totals: Totals, *, whole: bool) -> str:
+def in_words(totals: replies.Totals, *, whole: bool) -> str:
     """Return the totals as a sentence or two."""
     counts = dict(totals.problems)
     which = ", ".join(f"{counts[one]} {PHRASES[one]}" for one in PROBLEMS if one in counts)
@@ -307,7 +297,7 @@ def _ask(by: Principal, given: Given) -> Request:
     )
 
 
-def _answer(found: Survey, given: Given) -> Answer:
+def _answer(found: replies.Survey, given: Given) -> Answer:
     sort = Sort(given.one("sort") or Sort.PROBLEMS)
     rows = tuple(_row(row, sort) for row in found.rows)
     through = str(rows[-1][-1]) if rows else ""
@@ -315,7 +305,7 @@ def _answer(found: Survey, given: Given) -> Answer:
     return Answer(note, rows, through, more=found.more, now=found.now)
 
 
-def _row(row: SurveyRow, sort: Sort) -> Row:
+def _row(row: replies.SurveyRow, sort: Sort) -> Row:
     entry = row.entry
     return (
         entry.node.name,
@@ -340,7 +330,7 @@ OVERVIEW: Final = Operation(
     "overview",
     "Look at all queues, problems first",
     "The totals, and the queues with problems first: without workers, with items too large for them, failing, with old or dead items, paused.",
-    Power.NODES,
+    replies.Power.NODES,
     (SORT, PLAIN, CONTAINING, AFTER, MAX_ROWS),
     (
         Column("node", "Node"),

@@ -17,16 +17,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import transactions
 from pubqueue.model.decision import Decision, Refusal, Refused, Request, refuse
 from pubqueue.model.notices import announce
-from pubqueue.model.transactions import (
-    NO_TOTALS,
-    Commit,
-    Committed,
-    CommittedNode,
-    OnTaken,
-    SetAside,
-)
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts
 from pubqueue.rules.publish import inadmissible
 from pubqueue.rules.room import Growth, full, overdrawn_together
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
         State,
     )
     from pubqueue.model.notices import Audience, News
-    from pubqueue.model.transactions import App, OpenVersion, Record, TakenId, Totals
     from pubqueue.rules.room import Allowance
 
 
@@ -77,8 +69,8 @@ class CommitVersion(Request, frozen=True, gc=False):
     app: str
     version: int
     parts: tuple[Part, ...]
-    totals: Totals = NO_TOTALS
-    on_taken: OnTaken = OnTaken.FAIL
+    totals: transactions.Totals = transactions.NO_TOTALS
+    on_taken: transactions.OnTaken = transactions.OnTaken.FAIL
     dead_letter_node: NodeName | None = None
 
 
@@ -95,7 +87,7 @@ class LookAtWinners(Request, frozen=True, gc=False):
     added: tuple[tuple[NodeName, int], ...] = ()
     known: int = 0
     taken: int = 0
-    named: tuple[TakenId, ...] = ()
+    named: tuple[transactions.TakenId, ...] = ()
     grown: tuple[tuple[NodeName, int], ...] = ()
     aside: int = 0
 
@@ -119,7 +111,7 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     rows: int
     ids: int
     found: tuple[WinnerCount, ...] = ()
-    taken: tuple[TakenId, ...] = ()
+    taken: tuple[transactions.TakenId, ...] = ()
     """The first of the items whose ids are taken."""
     audience: Audience = ()
     drafts: tuple[Draft, ...] = ()
@@ -142,9 +134,9 @@ class CommitFacts(Struct, frozen=True, gc=False):
     """
 
     now: Millis
-    app: App | None
-    open: OpenVersion | None = None
-    record: Record | None = None
+    app: transactions.App | None
+    open: transactions.OpenVersion | None = None
+    record: transactions.Record | None = None
     staged: Mapping[tuple[int, int], int] | None = None
     nodes: tuple[CommitNodeFacts, ...] = ()
     bytes: int = 0
@@ -163,7 +155,7 @@ def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
         return no
     if done(facts.app, request.version):
         items = facts.record.items if facts.record is not None else 0
-        return Decision(Committed(request.version, items, 0, already=True))
+        return Decision(transactions.Committed(request.version, items, 0, already=True))
     waiting = facts.open.items if facts.open is not None else 0
     if waiting and not request.parts:
         reason = f"the commit names no part, and {waiting} items are staged"
@@ -186,12 +178,12 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
         return no
     if facts.open is not None and facts.open.immediate:
         rows, known = facts.noted
-        reply = Committed(request.version, rows - known, known, already=False)
+        reply = transactions.Committed(request.version, rows - known, known, already=False)
         return Decision(reply, (_change(request, facts, rows, ()),))
     if facts.too_many:
         reason = "the service stopped before the commit"
         return Decision(Refused(Refusal.STORE_FAILED, reason), then=LookAtWinners(request))
-    nodes: list[CommittedNode] = []
+    nodes: list[transactions.CommittedNode] = []
     for winners in facts.nodes:
         committed = _node(request, facts, winners)
         if isinstance(committed, Decision):
@@ -210,15 +202,17 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
     rows = sum(winners.rows for winners in facts.nodes)
     known = sum(committed.left for committed in nodes)
     named = tuple(one for winners in facts.nodes for one in winners.taken)[:NAMED]
-    reply = Committed(request.version, rows - known - taken, known, False, taken, named)  # noqa: FBT003  # now
-    kept = rows - (taken if request.on_taken is OnTaken.SKIP else 0)
+    reply = transactions.Committed(
+        request.version, rows - known - taken, known, False, taken, named
+    )  # noqa: FBT003  # now
+    kept = rows - (taken if request.on_taken is transactions.OnTaken.SKIP else 0)
     changes.append(_change(request, facts, kept, tuple(nodes)))
     return Decision(reply, tuple(changes), tuple(_announce(request.by.account, facts.nodes)))
 
 
 def _node(
     request: CommitVersion, facts: CommitFacts, winners: CommitNodeFacts
-) -> CommittedNode | Decision:
+) -> transactions.CommittedNode | Decision:
     """Return the effect of the winners on one node, or the refusal of them all."""
     node = winners.node
     if node is None:
@@ -235,7 +229,7 @@ def _node(
     places: Counter[Place] = Counter()
     for found in winners.found:
         places[_place(node, found)] += found.count
-    committed = CommittedNode(
+    committed = transactions.CommittedNode(
         node.name,
         queueing=node.config.queueing,
         added=winners.ids - places.total(),
@@ -246,7 +240,7 @@ def _node(
     return committed if no_room is None else Decision(no_room)
 
 
-def _overdrawn(facts: CommitFacts, nodes: Iterable[CommittedNode]) -> Refused | None:
+def _overdrawn(facts: CommitFacts, nodes: Iterable[transactions.CommittedNode]) -> Refused | None:
     """Refuse more than the accounts that created the nodes may have; items that do not change take no room."""
     payers = {winners.name: winners.allowance for winners in facts.nodes}
     if (place := facts.dead_letters) is not None:
@@ -268,29 +262,29 @@ def _taken(winners: CommitNodeFacts) -> list[tuple[WinnerCount, Place]]:
 def _with_skipped(request: CommitVersion, taken: int) -> CommitVersion:
     """Add the winners that are set aside to the bad rows that the writer reports itself."""
     totals = request.totals
-    if request.on_taken is OnTaken.SKIP:
+    if request.on_taken is transactions.OnTaken.SKIP:
         return replace(request, totals=replace(totals, skipped=(totals.skipped or 0) + taken))
     dead_lettered = (totals.dead_lettered or 0) + taken
     return replace(request, totals=replace(totals, dead_lettered=dead_lettered))
 
 
 def _set_aside(
-    request: CommitVersion, facts: CommitFacts, nodes: list[CommittedNode], taken: int
-) -> SetAside | Decision:
+    request: CommitVersion, facts: CommitFacts, nodes: list[transactions.CommittedNode], taken: int
+) -> transactions.SetAside | Decision:
     """Return what becomes of winners that cannot have their ids, with their new node among `nodes`."""
     match request.on_taken:
-        case OnTaken.FAIL:
+        case transactions.OnTaken.FAIL:
             return _refused(facts, taken)
-        case OnTaken.SKIP:
-            return SetAside(None, facts.now)
-        case OnTaken.DEAD_LETTER:
+        case transactions.OnTaken.SKIP:
+            return transactions.SetAside(None, facts.now)
+        case transactions.OnTaken.DEAD_LETTER:
             sizes = {winners.name: winners.grown for winners in facts.nodes}
             coming = Growth(taken, sum(winners.aside for winners in facts.nodes))
             place = dead_letters(request, facts, nodes, coming, sizes)
             if isinstance(place, Decision):
                 return place
             nodes[:] = [one for one in nodes if one.node != place.node] + [place]
-            return SetAside(place.node, facts.now)
+            return transactions.SetAside(place.node, facts.now)
 
 
 def _refused(facts: CommitFacts, taken: int) -> Decision:
@@ -330,10 +324,10 @@ def refused(classes: Iterable[tuple[NodeName, Place, list[ItemId]]], taken: int)
 def dead_letters(
     request: CommitVersion,
     facts: CommitFacts,
-    nodes: Iterable[CommittedNode],
+    nodes: Iterable[transactions.CommittedNode],
     coming: Growth,
     grown: Mapping[NodeName, int],
-) -> CommittedNode | Decision:
+) -> transactions.CommittedNode | Decision:
     """Return the effect on the dead-letter node, or why it refuses the items.
 
     `nodes` and `grown` are the effects of the winners in any case, `coming` those whose ids are taken.
@@ -348,7 +342,7 @@ def dead_letters(
     may = PublishFacts(facts.now, node, place.affiliation, place.subscribed, ())
     if (no := inadmissible(Publish(request.by, node.name, ()), may, node)) is not None:
         return no
-    nothing = CommittedNode(node.name, queueing=True, added=0, replaced=0, left=0)
+    nothing = transactions.CommittedNode(node.name, queueing=True, added=0, replaced=0, left=0)
     before = next((one for one in nodes if one.node == node.name), nothing)
     added = before.added + coming.items
     if (no_room := full(node, Growth(added, grown.get(node.name, 0) + coming.bytes))) is not None:
@@ -357,10 +351,13 @@ def dead_letters(
 
 
 def _change(
-    request: CommitVersion, facts: CommitFacts, items: int, nodes: tuple[CommittedNode, ...]
-) -> Commit:
+    request: CommitVersion,
+    facts: CommitFacts,
+    items: int,
+    nodes: tuple[transactions.CommittedNode, ...],
+) -> transactions.Commit:
     who = request.by.account
-    return Commit(
+    return transactions.Commit(
         *(request.app, who, request.version, facts.now, nodes),
         items=items,
         bytes=facts.bytes,

@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.model import several_subscriptions
+from pubqueue.model import replies, several_subscriptions
 from pubqueue.model.decision import Decision, Read, Refusal, refuse
 from pubqueue.model.entities import Affiliation, Jid, Node, NodeName, Principal
-from pubqueue.model.replies import (
-    WHOLE,
-    Described,
-    Listed,
-    MyAffiliations,
-    MySubscriptions,
-    Page,
-    Part,
-)
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.nodes import NodeFacts, managed
@@ -50,7 +41,7 @@ class ListNodes(Read, frozen=True, gc=False):
     With a `prefix` only nodes of all types whose names are longer and begin with it; they are not counted.
     """
 
-    page: Page | None = None
+    page: replies.Page | None = None
     types: Types | None = None
     prefix: str = ""
 
@@ -59,14 +50,14 @@ class ListItems(Read, frozen=True, gc=False):
     """Request the ids of a node's items (XEP-0060 5.5)."""
 
     node: NodeName
-    page: Page | None = None
+    page: replies.Page | None = None
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
     """Nodes by name, each with the principal's affiliation."""
 
     nodes: tuple[tuple[Node, Affiliation], ...]
-    part: Part = WHOLE
+    part: replies.Part = replies.WHOLE
 
 
 def describe(request: Describe, facts: NodeFacts) -> Decision:
@@ -74,7 +65,7 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
     owners = tuple(jid for jid, is_a in facts.affiliations if is_a is Affiliation.OWNER)
     if request.manage:
         node = managed(request.by, facts)
-        return node if isinstance(node, Decision) else Decision(Described(node, owners))
+        return node if isinstance(node, Decision) else Decision(replies.Described(node, owners))
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     standing = access.standing_of(request.by, facts.affiliation)
@@ -90,7 +81,7 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
         access.may(standing, action, facts.node, subscribed=True)
         for action in (Action.PUBLISH, Action.SUBSCRIBE)
     ]
-    return Decision(Described(facts.node, owners, publishers if seen else (), depth, *may))
+    return Decision(replies.Described(facts.node, owners, publishers if seen else (), depth, *may))
 
 
 def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
@@ -100,7 +91,7 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
         for node, affiliation in facts.nodes
         if sees(request.by, node, affiliation)
     )
-    return Decision(Listed(seen, None, facts.part))
+    return Decision(replies.Listed(seen, None, facts.part))
 
 
 def sees(by: Principal, node: Node, affiliation: Affiliation) -> bool:
@@ -122,7 +113,7 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
         return refuse(Refusal.ITEM_NOT_FOUND)
     sees = sees_items(request.by, node, facts.affiliation, subscribed=facts.subscribed)
     shown = facts.items if sees else ()
-    return Decision(Listed(tuple((item, "") for item in shown), node.name, facts.part))
+    return Decision(replies.Listed(tuple((item, "") for item in shown), node.name, facts.part))
 
 
 def sees_items(
@@ -142,21 +133,21 @@ class ListMyAffiliations(Read, frozen=True, gc=False):
     """Request the affiliations of the principal's account with every node, or with one."""
 
     node: NodeName | None = None
-    page: Page | None = None
+    page: replies.Page | None = None
 
 
 class ListMySubscriptions(Read, frozen=True, gc=False):
     """Request the subscriptions of every JID of the principal's account, to every node or to one."""
 
     node: NodeName | None = None
-    page: Page | None = None
+    page: replies.Page | None = None
 
 
 class AffiliationFacts(Struct, frozen=True, gc=False):
     """The account's affiliations with the requested nodes, by name; only nodes that exist."""
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
-    part: Part = WHOLE
+    part: replies.Part = replies.WHOLE
 
 
 class SubscriptionFacts(Struct, frozen=True, gc=False):
@@ -164,7 +155,7 @@ class SubscriptionFacts(Struct, frozen=True, gc=False):
 
     found: bool
     entries: tuple[Subscription, ...]
-    part: Part = WHOLE
+    part: replies.Part = replies.WHOLE
     after_missing: bool = False
 
 
@@ -174,7 +165,7 @@ def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -
         return refuse(Refusal.NODE_NOT_FOUND)
     entries = ((node, access.standing_of(request.by, found)) for node, found in facts.entries)
     own = tuple(entry for entry in entries if entry[1] is not Affiliation.NONE)
-    return Decision(MyAffiliations(own, request.node, facts.part))
+    return Decision(replies.MyAffiliations(own, request.node, facts.part))
 
 
 def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts) -> Decision:
@@ -183,7 +174,7 @@ def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts
         return refuse(Refusal.NODE_NOT_FOUND)
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
-    return Decision(MySubscriptions(facts.entries, request.node, facts.part))
+    return Decision(replies.MySubscriptions(facts.entries, request.node, facts.part))
 
 
 def name_of(subscription: Subscription) -> str:

@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model import replies
 from pubqueue.model.decision import Decision, Done, Read, Refusal, Request, refuse
 from pubqueue.model.records import QUOTAS
-from pubqueue.model.replies import (
-    ConnectionEnded,
-    ConnectionPage,
-    Kept,
-    Peeked,
-    Power,
-    Powers,
-    WorkerPage,
-)
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.room import Allowance
@@ -37,7 +29,6 @@ if TYPE_CHECKING:
         Principal,
     )
     from pubqueue.model.records import Holding, Quotas
-    from pubqueue.model.replies import ClientState, ServiceState, Worker
     from pubqueue.rules.access import CreationPolicy
 
 
@@ -47,9 +38,9 @@ if TYPE_CHECKING:
 # refused.
 
 FOR: Final = {
-    Power.SERVICE: "only administrators of the service may do this",
-    Power.NODES: "only owners of nodes and administrators of the service may do this",
-    Power.CREATE: "only accounts that own nodes and may create others may do this",
+    replies.Power.SERVICE: "only administrators of the service may do this",
+    replies.Power.NODES: "only owners of nodes and administrators of the service may do this",
+    replies.Power.CREATE: "only accounts that own nodes and may create others may do this",
 }
 """Which accounts each power is for, in words."""
 
@@ -65,7 +56,7 @@ OWNERS: Final = "only the node's owners and administrators of the service may do
 class AskPowers(Read, frozen=True, gc=False):
     """Request the principal's powers; with `needed`, only if that is among them."""
 
-    needed: Power | None = None
+    needed: replies.Power | None = None
 
 
 class PowersFacts(Struct, frozen=True, gc=False):
@@ -88,7 +79,7 @@ class WorkersFacts(Struct, frozen=True, gc=False):
 
     node: Node | None
     affiliation: Affiliation
-    workers: tuple[Worker, ...] = ()
+    workers: tuple[replies.Worker, ...] = ()
     more: bool = False
 
 
@@ -118,7 +109,7 @@ class AskService(Read, frozen=True, gc=False):
     summing: bool = True
     """Whether to add up the storage: a client that polls every few seconds does not need it."""
     after: tuple[Jid, int] | None = None
-    known: Kept = Kept()
+    known: replies.Kept = replies.Kept()
     going_on: Holding | None = None
 
 
@@ -128,7 +119,7 @@ class ServiceFacts(Struct, frozen=True, gc=False):
     `quotas` are their limits, except for `exempt`, which have none.
     """
 
-    state: ServiceState
+    state: replies.ServiceState
     holdings: tuple[Holding, ...] = ()
     after: tuple[Jid, int] | None = None
     quotas: Quotas = QUOTAS
@@ -148,14 +139,14 @@ def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
     by = request.by
     runs = by.admin or bool(facts.nodes)
     held = {
-        Power.SERVICE: by.admin,
-        Power.NODES: runs,
-        Power.CREATE: runs and access.may_create(by, facts.policy),
+        replies.Power.SERVICE: by.admin,
+        replies.Power.NODES: runs,
+        replies.Power.CREATE: runs and access.may_create(by, facts.policy),
     }
     if request.needed is not None and not held[request.needed]:
         return refuse(Refusal.FORBIDDEN, FOR[request.needed])
     powers = tuple(power for power, has in held.items() if has)
-    return Decision(Powers(powers, facts.nodes, facts.more))
+    return Decision(replies.Powers(powers, facts.nodes, facts.more))
 
 
 def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
@@ -163,7 +154,7 @@ def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
-    return Decision(WorkerPage(facts.node, facts.workers, facts.more))
+    return Decision(replies.WorkerPage(facts.node, facts.workers, facts.more))
 
 
 def peek(request: Peek, facts: PeekFacts) -> Decision:
@@ -176,13 +167,13 @@ def peek(request: Peek, facts: PeekFacts) -> Decision:
         if facts.node.done:
             why += f", apart from those that are done ({facts.node.done}), which cannot be shown"
         return refuse(Refusal.ITEM_NOT_FOUND, why)
-    return Decision(Peeked(facts.node.name, facts.item, facts.payload))
+    return Decision(replies.Peeked(facts.node.name, facts.item, facts.payload))
 
 
 def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
     """Decide whether the principal may know of the service."""
     if not request.by.admin:
-        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
+        return refuse(Refusal.FORBIDDEN, FOR[replies.Power.SERVICE])
     whole = [request.going_on] if request.going_on is not None else []
     for holding in facts.holdings:
         if whole and whole[-1].account == holding.account:
@@ -196,14 +187,14 @@ def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
     return Decision(replace(facts.state, quota=facts.quotas.usual, kept=known))
 
 
-def _with(known: Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> Kept:
+def _with(known: replies.Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> replies.Kept:
     """Return the storage including these accounts."""
     full = [
         Allowance(holding, facts.quotas.of(holding.account)).fullness()
         for holding in holdings
         if holding.account not in facts.exempt
     ]
-    return Kept(
+    return replies.Kept(
         known.accounts + len(holdings),
         known.items + sum(one.items for one in holdings),
         known.bytes + sum(one.bytes for one in holdings),
@@ -230,7 +221,7 @@ class ConnectionsFacts(Struct, frozen=True, gc=False):
     """The next connections, and how many there are in total; `more` follow."""
 
     now: Millis
-    clients: tuple[ClientState, ...] = ()
+    clients: tuple[replies.ClientState, ...] = ()
     total: int = 0
     more: bool = False
 
@@ -251,12 +242,12 @@ class EndFacts(Struct, frozen=True, gc=False):
 def read_connections(request: ReadConnections, facts: ConnectionsFacts) -> Decision:
     """Return the connections, for administrators of the service."""
     if not request.by.admin:
-        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
-    return Decision(ConnectionPage(facts.clients, facts.total, facts.now, facts.more))
+        return refuse(Refusal.FORBIDDEN, FOR[replies.Power.SERVICE])
+    return Decision(replies.ConnectionPage(facts.clients, facts.total, facts.now, facts.more))
 
 
 def end_connection(request: EndConnection, facts: EndFacts) -> Decision:
     """Decide whether the connection ends; its process ends it after the commit, and then its locks are released."""
     if not request.by.admin:
-        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
-    return Decision(ConnectionEnded(request.address, facts.is_here))
+        return refuse(Refusal.FORBIDDEN, FOR[replies.Power.SERVICE])
+    return Decision(replies.ConnectionEnded(request.address, facts.is_here))

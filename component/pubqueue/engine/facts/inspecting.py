@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.engine import listings
 from pubqueue.engine.facts.queue import AT_ONCE
-from pubqueue.engine.listings import (
-    DeadItems,
-    HeldBy,
-    Nodes,
-    NodesOfAccount,
-    NodeSums,
-    Samples,
-    SubscriptionsOf,
-    Total,
-)
 from pubqueue.model.entities import account_of
 from pubqueue.model.limits import limits
 from pubqueue.model.replies import ServiceState, Worker
-from pubqueue.rules import access
+from pubqueue.rules import access, inspect
 from pubqueue.rules.access import Action
 from pubqueue.rules.dead_letters import DEATHS_SLICE, ReasonFacts
-from pubqueue.rules.inspect import (
-    ConnectionsFacts,
-    EndFacts,
-    PeekFacts,
-    PowersFacts,
-    ServiceFacts,
-    WorkersFacts,
-    objection,
-)
 from pubqueue.rules.survey import KeepFacts, SamplesFacts
 from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
 
@@ -38,14 +20,6 @@ if TYPE_CHECKING:
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import ItemId, Jid, NodeName, Subscription
     from pubqueue.rules.dead_letters import ReadReasons
-    from pubqueue.rules.inspect import (
-        AskPowers,
-        AskService,
-        EndConnection,
-        Peek,
-        ReadConnections,
-        ReadWorkers,
-    )
     from pubqueue.rules.survey import KeepSamples, ReadSamples
 
 
@@ -69,27 +43,29 @@ SHOWN: Final = 10
 """Items that are named for each worker."""
 
 
-def for_powers(context: Context, request: AskPowers) -> PowersFacts:
+def for_powers(context: Context, request: inspect.AskPowers) -> inspect.PowersFacts:
     """Return the first nodes that the principal manages."""
     rows, by = context.rows, request.by
     if by.admin:
-        found = rows.page(Nodes(), None, MAX_NAMED + 1)
+        found = rows.page(listings.Nodes(), None, MAX_NAMED + 1)
     else:
-        mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MAX_NAMED + 1)
+        mine = rows.page(listings.NodesOfAccount(by.account, MANAGERS), None, MAX_NAMED + 1)
         found = [node for node, _ in mine]
-    return PowersFacts(context.terms.policy, tuple(found[:MAX_NAMED]), len(found) > MAX_NAMED)
+    return inspect.PowersFacts(
+        context.terms.policy, tuple(found[:MAX_NAMED]), len(found) > MAX_NAMED
+    )
 
 
-def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
+def for_workers(context: Context, request: inspect.ReadWorkers) -> inspect.WorkersFacts:
     """Return some of the subscribers, and the items of the node that they hold."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
-    if node is None or objection(by, node, affiliation) is not None:
-        return WorkersFacts(node, affiliation)
-    found = rows.page(SubscriptionsOf(node.name), request.after, MAX_WORKERS + 1)
+    if node is None or inspect.objection(by, node, affiliation) is not None:
+        return inspect.WorkersFacts(node, affiliation)
+    found = rows.page(listings.SubscriptionsOf(node.name), request.after, MAX_WORKERS + 1)
     workers = _with_what_they_hold(rows, found[:MAX_WORKERS])
-    return WorkersFacts(node, affiliation, workers, len(found) > MAX_WORKERS)
+    return inspect.WorkersFacts(node, affiliation, workers, len(found) > MAX_WORKERS)
 
 
 def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:
@@ -107,19 +83,19 @@ def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[W
 def _some_held(rows: WorkingSet, one: Subscription) -> list[ItemId]:
     held, more = rows.held_by(one.jid)
     if more:
-        held = rows.page(HeldBy(one.jid, one.node), None, SHOWN)
+        held = rows.page(listings.HeldBy(one.jid, one.node), None, SHOWN)
     return [item.id for item in held if item.node == one.node][:SHOWN]
 
 
-def for_peek(context: Context, request: Peek) -> PeekFacts:
+def for_peek(context: Context, request: inspect.Peek) -> inspect.PeekFacts:
     """Return the item and its payload, if the principal may see it."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
-    if node is None or objection(by, node, affiliation) is not None:
-        return PeekFacts(node, affiliation)
+    if node is None or inspect.objection(by, node, affiliation) is not None:
+        return inspect.PeekFacts(node, affiliation)
     item = rows.item(request.node, request.id)
-    return PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
+    return inspect.PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
 
 
 def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
@@ -127,23 +103,25 @@ def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
-    if node is None or objection(by, node, affiliation) is not None:
+    if node is None or inspect.objection(by, node, affiliation) is not None:
         return ReasonFacts(node, affiliation)
-    found = rows.page(DeadItems(node.name), request.behind or None, DEATHS_SLICE)
+    found = rows.page(listings.DeadItems(node.name), request.behind or None, DEATHS_SLICE)
     return ReasonFacts(node, affiliation, tuple(found))
 
 
-def for_service(context: Context, request: AskService) -> ServiceFacts:
+def for_service(context: Context, request: inspect.AskService) -> inspect.ServiceFacts:
     """Return the state of this process, the number of nodes, and the storage of the next of them."""
     if not request.by.admin:
-        return ServiceFacts(ServiceState(context.about(), context.now, 0))
-    rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
+        return inspect.ServiceFacts(ServiceState(context.about(), context.now, 0))
+    rows = context.rows.page(listings.NodeSums(), request.after, SUMMED) if request.summing else []
     last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
-    nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # once, at the end
+    nodes = (
+        0 if last else sum(context.rows.page(listings.Total(listings.Nodes())))
+    )  # once, at the end
     held_to = limits(
         context.terms.limits, context.terms.max_subscriptions, context.terms.quotas.usual
     )
-    return ServiceFacts(
+    return inspect.ServiceFacts(
         ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
         tuple([holding for _, holding in rows]),
         None if last is None else (last[1].account, last[0]),
@@ -158,7 +136,7 @@ def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
     known = FreeFacts(context.now, node, affiliation)
-    if node is None or objection(by, node, affiliation) is not None:
+    if node is None or inspect.objection(by, node, affiliation) is not None:
         return known
     if isinstance(request, FreeLocks):
         items = tuple(rows.item(node.name, item) for item in request.ids)
@@ -169,7 +147,7 @@ def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
 def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> FreeFacts:
     """Return the items that the JID holds of the node, and whether it subscribes."""
     mine = [one.jid for one in rows.subscriptions_in(node, account_of(jid))]
-    held = tuple(rows.page(HeldBy(jid, node), None, AT_ONCE))
+    held = tuple(rows.page(listings.HeldBy(jid, node), None, AT_ONCE))
     last = held[-1].seq if len(held) == AT_ONCE else None
     unused = 0 if last is None else rows.unused_token()
     return FreeFacts(known.now, known.node, known.affiliation, held, jid in mine, last, unused)
@@ -179,7 +157,7 @@ def for_free_held(context: Context, request: FreeHeld) -> FreeFacts:
     """Return the next items of a node that a worker held."""
     rows = context.rows
     node = rows.node(request.node)
-    held = tuple(rows.page(HeldBy(request.jid, request.node), request.after, AT_ONCE))
+    held = tuple(rows.page(listings.HeldBy(request.jid, request.node), request.after, AT_ONCE))
     last = held[-1].seq if len(held) == AT_ONCE else None
     return FreeFacts(context.now, node, items=held, last=last)
 
@@ -190,18 +168,18 @@ MAX_CONNECTIONS: Final = 100
 """Connections of one page."""
 
 
-def for_connections(context: Context, request: ReadConnections) -> ConnectionsFacts:
+def for_connections(context: Context, request: inspect.ReadConnections) -> inspect.ConnectionsFacts:
     """Return the next connections; none if the principal may not see them."""
     if not request.by.admin:
-        return ConnectionsFacts(context.now)
+        return inspect.ConnectionsFacts(context.now)
     most = min(request.most or MAX_CONNECTIONS, MAX_CONNECTIONS)
     found, total = context.clients(request, most + 1, context.now)
-    return ConnectionsFacts(context.now, found[:most], total, len(found) > most)
+    return inspect.ConnectionsFacts(context.now, found[:most], total, len(found) > most)
 
 
-def for_end(context: Context, request: EndConnection) -> EndFacts:
+def for_end(context: Context, request: inspect.EndConnection) -> inspect.EndFacts:
     """Return whether the connection is here."""
-    return EndFacts(request.by.admin and context.is_connected(request.address))
+    return inspect.EndFacts(request.by.admin and context.is_connected(request.address))
 
 
 # For samples: the moment, and the stored samples of the last hours.
@@ -219,5 +197,5 @@ def for_read(context: Context, request: ReadSamples) -> SamplesFacts:
     """Return the requested samples."""
     if not request.by.admin:
         return SamplesFacts((), context.now)
-    which = Samples(request.nodes, request.since)
+    which = listings.Samples(request.nodes, request.since)
     return SamplesFacts(tuple(context.rows.page(which, None, MAX_SAMPLES)), context.now)

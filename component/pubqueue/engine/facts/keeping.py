@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.engine import listings
 from pubqueue.engine.facts.managing import for_answer
 from pubqueue.engine.facts.publishing import for_publish
 from pubqueue.engine.facts.queue import for_bounce
 from pubqueue.engine.facts.transactions import for_stage
-from pubqueue.engine.listings import (
-    MessageAccounts,
-    MessageBytes,
-    MessagesOf,
-    MessagesOver,
-    MovedTo,
-    NodesOfAccount,
-    RegistrationsOf,
-)
 from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
 from pubqueue.model.entities import Affiliation
 from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MessageTotal, mark_of
-from pubqueue.rules import messages
+from pubqueue.rules import messages, registrations
 from pubqueue.rules.presence import Bounce
 from pubqueue.rules.publication import Publish
-from pubqueue.rules.registrations import (
-    ClaimFacts,
-    ListRegistrationsFacts,
-    NamedFacts,
-    RegisterFacts,
-    may_see,
-    whose,
-)
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.subscribers import Answer
 
@@ -41,14 +25,6 @@ if TYPE_CHECKING:
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Jid
     from pubqueue.model.records import Forwarded, KeptMessage
-    from pubqueue.rules.registrations import (
-        Claim,
-        Enable,
-        ListRegistrations,
-        NotePush,
-        Register,
-        Unregister,
-    )
 
 
 # Facts for messages of assured service.
@@ -78,7 +54,7 @@ def for_keep_message(context: Context, request: messages.KeepMessage) -> message
     """Return what is known of the message and of its account."""
     rows, by, limits = context.rows, request.by, context.terms.messages
     asks = messages.depends_on_affiliation(by, limits.assured_from)
-    affiliated = asks and bool(rows.page(NodesOfAccount(by.account, roles=_SOMETHING)))
+    affiliated = asks and bool(rows.page(listings.NodesOfAccount(by.account, roles=_SOMETHING)))
     return messages.KeepFacts(
         context.now,
         rows.row(KEPT_MESSAGES, mark_of(by.jid, request.msg_id)),
@@ -104,7 +80,7 @@ def for_deliver(context: Context, request: messages.DeliverMessage) -> messages.
     oldest: tuple[KeptMessage, ...] = ()
     if own.remembered >= most:
         over = min(own.remembered - most + 1, messages.SLICE)
-        oldest = tuple(rows.page(MessagesOf(account, held=False), None, over))
+        oldest = tuple(rows.page(listings.MessagesOf(account, held=False), None, over))
     return messages.DeliverFacts(
         *(context.now, found, own, everybody, context.terms.messages, _inner(context, request)),
         moved=_moved(rows, request.request),
@@ -125,7 +101,7 @@ def _moved(rows: WorkingSet, request: messages.Inner | None) -> str:
     name = request.node if isinstance(request, Publish) else request.publish.node
     if rows.node(name) is not None:
         return ""
-    moved = rows.page(MovedTo(name))
+    moved = rows.page(listings.MovedTo(name))
     return moved[0] if moved else ""
 
 
@@ -133,7 +109,7 @@ def for_read(context: Context, request: messages.ReadMessage) -> messages.ReadMe
     """Return the message and its bytes."""
     mark = mark_of(request.by.jid, request.msg_id)
     found = context.rows.row(KEPT_MESSAGES, mark)
-    message = context.rows.page(MessageBytes(mark))
+    message = context.rows.page(listings.MessageBytes(mark))
     return messages.ReadMessageFacts(context.now, found, message[0] if message else b"")
 
 
@@ -142,18 +118,24 @@ def for_list_messages(
 ) -> messages.ListMessagesFacts:
     """Return a page of accounts, and the totals."""
     most = max(1, min(request.max, MAX_ACCOUNTS))
-    accounts = context.rows.page(MessageAccounts(), request.after, most) if request.by.admin else ()
+    accounts = (
+        context.rows.page(listings.MessageAccounts(), request.after, most)
+        if request.by.admin
+        else ()
+    )
     return messages.ListMessagesFacts(tuple(accounts), _total(context.rows, EVERYBODY))
 
 
 def for_forget(context: Context, _request: messages.ForgetMessages) -> messages.EndFacts:
     """Return messages and answers whose time is over."""
-    return _ending(context, context.rows.page(MessagesOver(context.now), None, messages.SLICE))
+    return _ending(
+        context, context.rows.page(listings.MessagesOver(context.now), None, messages.SLICE)
+    )
 
 
 def for_drop(context: Context, request: messages.DropMessages) -> messages.EndFacts:
     """Return messages that are held of the account."""
-    listing = MessagesOf(request.account, held=True)
+    listing = listings.MessagesOf(request.account, held=True)
     return _ending(
         context, context.rows.page(listing, None, messages.SLICE) if request.by.admin else ()
     )
@@ -197,41 +179,48 @@ MAX_REGISTRATIONS = 500
 """Registrations in one answer."""
 
 
-def for_register(context: Context, request: Register) -> RegisterFacts:
+def for_register(context: Context, request: registrations.Register) -> registrations.RegisterFacts:
     """Return the node, the account's affiliation with it, and its registrations."""
     rows, row, account = context.rows, request.registration, request.by.account
     node, affiliation = rows.node(row.node), rows.affiliation(row.node, account)
     known = rows.row(REGISTRATIONS, row.name)
-    count = len(rows.page(RegistrationsOf(account), "", MAX_OF_ACCOUNT))
-    return RegisterFacts(node, affiliation, known, count)
+    count = len(rows.page(listings.RegistrationsOf(account), "", MAX_OF_ACCOUNT))
+    return registrations.RegisterFacts(node, affiliation, known, count)
 
 
-def for_registration(context: Context, request: Unregister | Enable | NotePush) -> NamedFacts:
+def for_registration(
+    context: Context,
+    request: registrations.Unregister | registrations.Enable | registrations.NotePush,
+) -> registrations.NamedFacts:
     """Return the registration, and the account's affiliation with its node."""
     known = context.rows.row(REGISTRATIONS, request.name)
     if known is None:
-        return NamedFacts(None)
-    return NamedFacts(known, context.rows.affiliation(known.node, request.by.account))
+        return registrations.NamedFacts(None)
+    return registrations.NamedFacts(known, context.rows.affiliation(known.node, request.by.account))
 
 
-def for_claim(context: Context, request: Claim) -> ClaimFacts:
+def for_claim(context: Context, request: registrations.Claim) -> registrations.ClaimFacts:
     """Return the registration and its node."""
     known = context.rows.row(REGISTRATIONS, request.name)
     if known is None:
-        return ClaimFacts(context.now, None)
-    return ClaimFacts(context.now, known, context.rows.node(known.node))
+        return registrations.ClaimFacts(context.now, None)
+    return registrations.ClaimFacts(context.now, known, context.rows.node(known.node))
 
 
-def for_list_registrations(context: Context, request: ListRegistrations) -> ListRegistrationsFacts:
+def for_list_registrations(
+    context: Context, request: registrations.ListRegistrations
+) -> registrations.ListRegistrationsFacts:
     """Return the registrations that the principal may see."""
     rows, node = context.rows, request.node
     affiliation = Affiliation.NONE if node is None else rows.affiliation(node, request.by.account)
     if request.name is not None:
         row = rows.row(REGISTRATIONS, request.name)
         is_there = (
-            row is not None and node in {None, row.node} and may_see(request.by, row, affiliation)
+            row is not None
+            and node in {None, row.node}
+            and registrations.may_see(request.by, row, affiliation)
         )
-        return ListRegistrationsFacts((row,) if row is not None and is_there else ())
+        return registrations.ListRegistrationsFacts((row,) if row is not None and is_there else ())
     most = max(1, min(request.most, MAX_REGISTRATIONS)) + 1
-    which = RegistrationsOf(whose(request, affiliation), node)
-    return ListRegistrationsFacts(tuple(rows.page(which, request.after, most)))
+    which = listings.RegistrationsOf(registrations.whose(request, affiliation), node)
+    return registrations.ListRegistrationsFacts(tuple(rows.page(which, request.after, most)))

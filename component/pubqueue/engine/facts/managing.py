@@ -31,7 +31,7 @@ from pubqueue.model.entities import (
 from pubqueue.model.notices import Everybody
 from pubqueue.model.replies import part_of, room_of
 from pubqueue.model.several_subscriptions import counted, listed, read_name, subids_of
-from pubqueue.rules import access, discovery, nodes, trimming
+from pubqueue.rules import access, discovery, nodes, subscribe, trimming
 from pubqueue.rules.access import NOTHING_NAMED
 from pubqueue.rules.audience import PAGE, PageFacts, ResumeReviewFacts, ReviewFacts, UnnotifiedFacts
 from pubqueue.rules.declare import SLICE, Declare, UnusedFacts, is_kept_for_a_time
@@ -47,7 +47,6 @@ from pubqueue.rules.nodeconfig import configure
 from pubqueue.rules.nodes import Configure, Create, Delete, NodeFacts, Purge, SetPolicy
 from pubqueue.rules.registrations import ListPushedFacts
 from pubqueue.rules.room import STATUS_ID, truncates
-from pubqueue.rules.subscribe import DefaultFacts, Subscribe, SubscribeFacts
 from pubqueue.rules.subscribers import (
     AT_ONCE,
     AnswerFacts,
@@ -85,7 +84,6 @@ if TYPE_CHECKING:
     from pubqueue.rules.nodeconfig import Settings
     from pubqueue.rules.nodes import GetAffiliations, SetAffiliations
     from pubqueue.rules.registrations import ListPushed
-    from pubqueue.rules.subscribe import GetDefaultOptions, SetOptions, Unsubscribe
     from pubqueue.rules.subscribers import (
         Answer,
         GetSubscriptions,
@@ -487,14 +485,14 @@ ALL: Final = 1 << 30
 
 
 def for_subscription(
-    context: Context, request: Subscribe | SetOptions | Unsubscribe
-) -> SubscribeFacts:
+    context: Context, request: subscribe.Subscribe | subscribe.SetOptions | subscribe.Unsubscribe
+) -> subscribe.SubscribeFacts:
     """Return the subscription that the request names."""
     rows = context.rows
     subscription = rows.subscription(request.node, request.jid)
     node = rows.node(request.node)
     anew = not subscription or (node is not None and node.config.multi_subscribe)
-    return SubscribeFacts(
+    return subscribe.SubscribeFacts(
         now=context.now,
         node=node,
         affiliation=rows.affiliation(request.node, request.by.account),
@@ -502,10 +500,14 @@ def for_subscription(
         held=0 if subscription else rows.count_held(request.jid, request.node),
         of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
         most=context.terms.max_subscriptions,
-        last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
+        last=last_to_send(rows, node)
+        if isinstance(request, subscribe.Subscribe) and anew
+        else None,
         owners=owners_to_notify(rows, node),
-        came=context.came(request.by.account) if isinstance(request, Subscribe) else (),
-        here=tuple(rows.resources(request.by.account)) if isinstance(request, Subscribe) else (),
+        came=context.came(request.by.account) if isinstance(request, subscribe.Subscribe) else (),
+        here=tuple(rows.resources(request.by.account))
+        if isinstance(request, subscribe.Subscribe)
+        else (),
     )
 
 
@@ -527,13 +529,13 @@ def owners_to_notify(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
     return tuple(jid for jid, _ in _first(rows, node, _OWNER))
 
 
-def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
+def for_defaults(context: Context, request: subscribe.GetDefaultOptions) -> subscribe.DefaultFacts:
     """Return the requested node."""
     if request.node is None:
-        return DefaultFacts(None, Affiliation.NONE)
+        return subscribe.DefaultFacts(None, Affiliation.NONE)
     rows = context.rows
     affiliation = rows.affiliation(request.node, request.by.account)
-    return DefaultFacts(rows.node(request.node), affiliation)
+    return subscribe.DefaultFacts(rows.node(request.node), affiliation)
 
 
 def for_node(

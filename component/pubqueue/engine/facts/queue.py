@@ -26,7 +26,7 @@ from pubqueue.model.entities import (
     State,
     account_of,
 )
-from pubqueue.rules import expire, seek
+from pubqueue.rules import expire, presence, seek
 from pubqueue.rules.dead_letters import CANCEL_SLICE, DiscardFacts
 from pubqueue.rules.deliveries import (
     DeliveryAnswerFacts,
@@ -42,14 +42,6 @@ from pubqueue.rules.feed import elsewhere
 from pubqueue.rules.give_back import Case, Copy, DeadLetterPlace, Onward, room_for
 from pubqueue.rules.inspect import objection
 from pubqueue.rules.nodes import Purge
-from pubqueue.rules.presence import (
-    AnsweredFacts,
-    ArriveFacts,
-    BounceFacts,
-    FreeLeftFacts,
-    LeaveFacts,
-    ReachFacts,
-)
 from pubqueue.rules.publication import Known
 from pubqueue.rules.room import STATUS_ID, truncates
 from pubqueue.rules.seek import (
@@ -83,14 +75,6 @@ if TYPE_CHECKING:
         Lock,
         NoteDeliveryAnswer,
         NoteFeatures,
-    )
-    from pubqueue.rules.presence import (
-        AnsweredElsewhere,
-        Arrive,
-        Bounce,
-        FreeLeft,
-        Leave,
-        ReachChanged,
     )
     from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek, SeekItems
     from pubqueue.rules.settle import ReadHeld
@@ -214,7 +198,7 @@ def for_expiry(context: Context, request: expire.Expire) -> expire.ExpireFacts:
     )
 
 
-def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
+def for_arrive(context: Context, request: presence.Arrive) -> presence.ArriveFacts:
     """Return the subscriptions of a JID that has come, under its full JID and its bare one."""
     rows, account = context.rows, account_of(request.jid)
     rows.cache.passers_by.append((request.jid, None))
@@ -227,15 +211,15 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     )  # both: they are loaded together
     somebody = any(known)
     here = tuple(rows.resources(account)) if somebody or mine else ()
-    return ArriveFacts(tuple(mine), here, is_somebody=somebody, wants_features=wanted)
+    return presence.ArriveFacts(tuple(mine), here, is_somebody=somebody, wants_features=wanted)
 
 
-def for_reach(context: Context, request: ReachChanged) -> ReachFacts:
+def for_reach(context: Context, request: presence.ReachChanged) -> presence.ReachFacts:
     """Return the subscriptions of exactly this address."""
-    return ReachFacts(tuple(context.rows.subscriptions_of(request.jid)))
+    return presence.ReachFacts(tuple(context.rows.subscriptions_of(request.jid)))
 
 
-def for_leave(context: Context, request: Leave) -> LeaveFacts:
+def for_leave(context: Context, request: presence.Leave) -> presence.LeaveFacts:
     """Return the items of the leaver, under its full JID and under its bare one, and the other resources of its account."""
     rows, account = context.rows, account_of(request.jid)
     rows.cache.passers_by.append((request.jid, None))
@@ -246,7 +230,7 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
     held = {jid: rows.held_by(jid) for jid in jids}
     more = tuple(jid for jid, (_, goes_on) in held.items() if goes_on)
     answer = None if request.unanswered is None else rows.row(PING_ANSWERS, request.jid)
-    return LeaveFacts(
+    return presence.LeaveFacts(
         now=context.now,
         held=_cases(context, [item for items, _ in held.values() for item in items]),
         subscriptions=tuple((one, node) for one, node in paired if node is not None),
@@ -258,19 +242,19 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
     )
 
 
-def for_answered(context: Context, request: AnsweredElsewhere) -> AnsweredFacts:
+def for_answered(context: Context, request: presence.AnsweredElsewhere) -> presence.AnsweredFacts:
     """Return whether the JID holds an item."""
     rows = context.rows
     rows.row(PING_ANSWERS, request.jid)  # changed rows have to be loaded
     held, _ = rows.held_by(request.jid)
-    return AnsweredFacts(context.now, bool(held))
+    return presence.AnsweredFacts(context.now, bool(held))
 
 
-def for_free_left(context: Context, request: FreeLeft) -> FreeLeftFacts:
+def for_free_left(context: Context, request: presence.FreeLeft) -> presence.FreeLeftFacts:
     """Return the next items that a former holder has left."""
     held = context.rows.page(listings.HeldBy(request.holders[0]), request.after, AT_ONCE)
     last = held[-1].seq if len(held) == AT_ONCE else None
-    return FreeLeftFacts(context.now, _cases(context, held), last)
+    return presence.FreeLeftFacts(context.now, _cases(context, held), last)
 
 
 def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
@@ -280,16 +264,16 @@ def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
     return sorted(mine, key=lambda one: (one.node, one.jid))
 
 
-def for_bounce(context: Context, request: Bounce) -> BounceFacts:
+def for_bounce(context: Context, request: presence.Bounce) -> presence.BounceFacts:
     """Return the item of a delivery that bounced, if that very lock is still on it."""
     rows = context.rows
     item = rows.item_at(request.seq)
     node = None if item is None else rows.node(item.node)
     if item is None or node is None:
-        return BounceFacts(context.now, None, None)
+        return presence.BounceFacts(context.now, None, None)
     rows.cache.passers_by.append((request.to, item.node))
     locked = item.state is State.LOCKED and item.token == request.token
-    return BounceFacts(
+    return presence.BounceFacts(
         now=context.now,
         case=Case(item, node) if locked else None,
         subscription=rows.subscription(item.node, request.to),

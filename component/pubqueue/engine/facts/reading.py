@@ -12,19 +12,10 @@ from pubqueue.engine.facts.publishing import oldest
 from pubqueue.model import replies
 from pubqueue.model.entities import Affiliation, Millis, State
 from pubqueue.model.replies import Part, part_of, room_of
-from pubqueue.rules import access, dead_letters, retrieve
+from pubqueue.rules import access, dead_letters, read, retrieve
 from pubqueue.rules.access import Action
 from pubqueue.rules.audience import CROWD
 from pubqueue.rules.dead_letters import CANCEL_SLICE, Candidate, RedriveFacts, is_of, matches
-from pubqueue.rules.read import (
-    TRIM_SLICE,
-    Counting,
-    NodeAccess,
-    ReadFacts,
-    TrimFacts,
-    owns,
-    readable,
-)
 from pubqueue.rules.retrieve import AskNewestFacts, Order, ReadNewerFacts, RetrieveFacts, no_page
 from pubqueue.rules.survey import slice_of
 
@@ -36,7 +27,6 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName, Principal
     from pubqueue.model.replies import ItemEntry, Page
     from pubqueue.rules.dead_letters import Redrive
-    from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes, Trim
     from pubqueue.rules.retrieve import AskNewest, ReadNewer, Retrieve
     from pubqueue.rules.survey import ReadSurvey
 
@@ -68,13 +58,13 @@ def _log_ends(rows: WorkingSet) -> tuple[int, int]:
     return next(iter(rows.page(listings.LogEnds())), (0, 0))
 
 
-def for_events(context: Context, request: ReadEvents) -> ReadFacts:
+def for_events(context: Context, request: read.ReadEvents) -> read.ReadFacts:
     """Return events of the readable nodes."""
     rows = context.rows
     by, named = request.by, request.node
     nodes = _known(rows, by, None, 1) if named is None else _one(rows, by, named)
-    if not readable(by, nodes):
-        return ReadFacts(nodes, None)
+    if not read.readable(by, nodes):
+        return read.ReadFacts(nodes, None)
     oldest, newest = _log_ends(rows)
     after = max(request.after, oldest - 1)
     end = newest if request.until is None else min(request.until, newest)
@@ -85,15 +75,15 @@ def for_events(context: Context, request: ReadEvents) -> ReadFacts:
     found = rows.page(listings.Events(names, until, mine, OBSERVERS), after, limit)
     through = found[-1].seq if len(found) == limit else max(until, request.after)
     page = replies.EventPage(tuple(found), oldest, newest, through, more=through < end)
-    return ReadFacts(nodes, page)
+    return read.ReadFacts(nodes, page)
 
 
-def for_items(context: Context, request: ReadItems) -> ReadFacts:
+def for_items(context: Context, request: read.ReadItems) -> read.ReadFacts:
     """Return items of a readable node."""
     rows = context.rows
     nodes = _one(rows, request.by, request.node)
-    if not readable(request.by, nodes):
-        return ReadFacts(nodes, None)
+    if not read.readable(request.by, nodes):
+        return read.ReadFacts(nodes, None)
     dead = request.state is State.DEAD
     newest = next(iter(rows.page(listings.NewestItem(request.node, dead))), 0)
     end = newest if request.until is None else min(request.until, newest)
@@ -106,20 +96,24 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
         request.node, looked_at, request.state, request.payloads, request.room
     )
     if dead and request.reason:
-        return ReadFacts(nodes, _of_reason(rows, request, listing, limit, newest))
+        return read.ReadFacts(nodes, _of_reason(rows, request, listing, limit, newest))
     found = rows.page(listing, request.after, limit + 1)
     shown = tuple(found[:limit])
     more = len(found) > limit or _entries_go_on(rows, listing, shown)
     through = _number(shown[-1], dead=dead) if more else max(looked_at, request.after)
     more = more or looked_at < end
     done = sum(one.node.done for one in nodes) if request.state is None else 0
-    return ReadFacts(
+    return read.ReadFacts(
         nodes, replies.ItemPage(request.node, shown, newest, through, more, dead, done)
     )
 
 
 def _of_reason(
-    rows: WorkingSet, request: ReadItems, listing: listings.ItemEntries, limit: int, newest: int
+    rows: WorkingSet,
+    request: read.ReadItems,
+    listing: listings.ItemEntries,
+    limit: int,
+    newest: int,
 ) -> replies.ItemPage:
     """Return those of the next dead items that have a reason, perhaps few or none."""
     found = rows.page(listing, request.after, MAX_ITEMS + 1)
@@ -153,22 +147,22 @@ def _number(shown: ItemEntry, *, dead: bool) -> int:
     return letter.number if dead and letter is not None else shown.item.seq
 
 
-def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
+def for_read_nodes(context: Context, request: read.ReadNodes) -> read.ReadFacts:
     """Return readable nodes, with their counts."""
     rows, by = context.rows, request.by
     limit = _bounded(request.max, MAX_NODES)
     roles = MANAGERS if request.managed else OBSERVERS
     behind, through = _wanted(rows, request, limit + 1, roles)
     nodes = behind[:1] or _known(rows, by, None, 1, roles)
-    if not (by.admin or readable(by, nodes)):
-        return ReadFacts(nodes, None)
-    owned = {known.node.name for known in behind if owns(by, known)}
+    if not (by.admin or read.readable(by, nodes)):
+        return read.ReadFacts(nodes, None)
+    owned = {known.node.name for known in behind if read.owns(by, known)}
     names = _countable(known.node for known in behind[:limit])
     counted = None
     if behind and behind[0].node.items > COUNTED:
         counting = _count_on(rows, names[0], request.counted)
         if counting.state is not None:
-            return ReadFacts(nodes, None, then=replace(request, counted=counting))
+            return read.ReadFacts(nodes, None, then=replace(request, counted=counting))
         counted = counting.queued, counting.dead
     entries = rows.page(listings.NodeEntries(names, counted), None, limit)
     shown = tuple(
@@ -190,7 +184,7 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
         page = replies.NodePage(shown, more=more, now=context.now, through=through)
     else:
         page = replies.NodePage(shown, more=True, now=context.now, through=through)
-    return ReadFacts(nodes, page)
+    return read.ReadFacts(nodes, page)
 
 
 def _too_large(context: Context, node: Node) -> int:
@@ -206,14 +200,14 @@ def _too_large(context: Context, node: Node) -> int:
     return next(iter(rows.page(listings.TooLarge(node.name, largest))), 0)
 
 
-def for_survey(context: Context, request: ReadSurvey) -> ReadFacts:
+def for_survey(context: Context, request: ReadSurvey) -> read.ReadFacts:
     """Return the next slice of nodes for a survey."""
     return for_read_nodes(context, slice_of(request))
 
 
 def _wanted(
-    rows: WorkingSet, request: ReadNodes, count: int, roles: tuple[Affiliation, ...]
-) -> tuple[tuple[NodeAccess, ...], NodeName | None]:
+    rows: WorkingSet, request: read.ReadNodes, count: int, roles: tuple[Affiliation, ...]
+) -> tuple[tuple[read.NodeAccess, ...], NodeName | None]:
     """Return the next of the requested nodes, and where the search for them ended if it ended early."""
     by, after = request.by, request.after
     if request.only is not None:
@@ -241,9 +235,9 @@ def _countable(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
     return tuple(names)
 
 
-def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Counting:
+def _count_on(rows: WorkingSet, name: NodeName, so_far: read.Counting | None) -> read.Counting:
     """Count another slice of a node's items: first those that are queued, then the dead."""
-    now = so_far if so_far is not None and so_far.node == name else Counting(name)
+    now = so_far if so_far is not None and so_far.node == name else read.Counting(name)
     if now.state is None:
         return now
     found, end = next(
@@ -252,14 +246,16 @@ def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Coun
     queueing = now.state is State.QUEUED
     queued, dead = (found, 0) if queueing else (0, found)
     state = now.state if end is not None else State.DEAD if queueing else None
-    return Counting(name, now.queued + queued, now.dead + dead, state, end)
+    return read.Counting(name, now.queued + queued, now.dead + dead, state, end)
 
 
-def for_trim(context: Context, request: Trim) -> TrimFacts:
+def for_trim(context: Context, request: read.Trim) -> read.TrimFacts:
     """Return the ends of the log, and the last of its oldest events that is too old."""
     rows = context.rows
-    aged = rows.page(listings.AgedEvents(Millis(context.now - request.kept_for)), None, TRIM_SLICE)
-    return TrimFacts(*_log_ends(rows), next(iter(aged), None))
+    aged = rows.page(
+        listings.AgedEvents(Millis(context.now - request.kept_for)), None, read.TRIM_SLICE
+    )
+    return read.TrimFacts(*_log_ends(rows), next(iter(aged), None))
 
 
 def _known(
@@ -268,21 +264,22 @@ def _known(
     after: NodeName | None,
     count: int,
     roles: tuple[Affiliation, ...] = OBSERVERS,
-) -> tuple[NodeAccess, ...]:
+) -> tuple[read.NodeAccess, ...]:
     """Return the next nodes with which the principal has one of these affiliations, by name."""
     if by.admin:
         return tuple(
-            NodeAccess(node, Affiliation.NONE) for node in rows.page(listings.Nodes(), after, count)
+            read.NodeAccess(node, Affiliation.NONE)
+            for node in rows.page(listings.Nodes(), after, count)
         )
     mine = rows.page(listings.NodesOfAccount(by.account, roles), after, count)
-    return tuple(NodeAccess(node, role) for node, role in mine)
+    return tuple(read.NodeAccess(node, role) for node, role in mine)
 
 
-def _one(rows: WorkingSet, by: Principal, name: NodeName) -> tuple[NodeAccess, ...]:
+def _one(rows: WorkingSet, by: Principal, name: NodeName) -> tuple[read.NodeAccess, ...]:
     node = rows.node(name)
     if node is None:
         return ()
-    return (NodeAccess(node, *rows.rights(name, by.account)),)
+    return (read.NodeAccess(node, *rows.rights(name, by.account)),)
 
 
 def _bounded(wanted: int | None, most: int) -> int:

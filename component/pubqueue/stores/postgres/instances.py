@@ -22,17 +22,8 @@ import structlog
 from psycopg.errors import LockNotAvailable
 
 from pubqueue.engine.ports import FencedError, ForeignStoreError, Instance, StoreError
+from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.connection import DatabaseConnection
-from pubqueue.stores.postgres.schema import (
-    GATE,
-    LOCK,
-    NOBODY_WRITES,
-    OF_LEASES,
-    OVER,
-    copied_from,
-    newest,
-    version,
-)
 from pubqueue.stores.sql.columns import LEASE, LeaseWatch
 from pubqueue.stores.sql.session import unfinished_copy, unlike
 
@@ -203,7 +194,7 @@ class Instances:
             raise
 
     def _first_free(self, connection: Connection, epoch: int) -> Instance:
-        there = {row[0]: row for row in connection.execute(OTHERS, (LOCK,)).fetchall()}
+        there = {row[0]: row for row in connection.execute(OTHERS, (schema.LOCK,)).fetchall()}
         for number in range(MAX_INSTANCES):
             if self._takes(connection, epoch, number, there.get(number)):
                 self._held[number] = epoch
@@ -225,7 +216,7 @@ class Instances:
         if number in self._held or not (is_over or is_gone):
             return False
         with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock($1)", (schema.LOCK,))
             taken = connection.execute(TAKE, (number, before, epoch, LEASE, is_gone))
         return taken.rowcount == 1
 
@@ -246,7 +237,7 @@ class Instances:
         if not self._watch.may_judge:
             return []
         dead = []
-        for row in connection.execute(OTHERS, (LOCK,)).fetchall():
+        for row in connection.execute(OTHERS, (schema.LOCK,)).fetchall():
             number, _, is_over, is_gone = row
             if number in self._held or not (is_over or is_gone):
                 continue
@@ -300,11 +291,11 @@ def _drawn() -> int:
 
 def _lock(connection: Connection, epoch: int) -> None:
     """Lock the epoch; shared, because for the server an earlier connection of ours may not have ended yet."""
-    connection.execute("SELECT pg_advisory_lock_shared($1::int, $2::int)", (LOCK, epoch))
+    connection.execute("SELECT pg_advisory_lock_shared($1::int, $2::int)", (schema.LOCK, epoch))
 
 
 def _unlock(connection: Connection, epoch: int) -> None:
-    connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, epoch))
+    connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (schema.LOCK, epoch))
 
 
 # Exclusive access to a schema: no process serves from it meanwhile.
@@ -332,14 +323,16 @@ def see_that_it_is_nobodys(connection: Connection) -> None:
 
     """
     got = connection.execute(
-        "SELECT pg_try_advisory_lock_shared($1::int, $2::int)", (LOCK, GATE)
+        "SELECT pg_try_advisory_lock_shared($1::int, $2::int)", (schema.LOCK, schema.GATE)
     ).fetchone()
     if got is None or not got[0]:
         raise StoreError("it is being copied; serve when that is done")
-    connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, GATE))
-    if (source := copied_from(connection)) is not None:
+    connection.execute(
+        "SELECT pg_advisory_unlock_shared($1::int, $2::int)", (schema.LOCK, schema.GATE)
+    )
+    if (source := schema.copied_from(connection)) is not None:
         raise ForeignStoreError(unfinished_copy(source))
-    done, known = version(connection) or 0, newest()
+    done, known = schema.version(connection) or 0, schema.newest()
     if done != known:
         raise ForeignStoreError(unlike(done, known))
 
@@ -351,12 +344,12 @@ def have_alone(connection: Connection, name: str) -> None:
         StoreError: a process serves from it, or another one has exclusive access.
 
     """
-    lock = LOCK, GATE
+    lock = schema.LOCK, schema.GATE
     _patiently(connection, TAKEN, lock, f"{name}: somebody copies it just now")
     serves = f"{name}: a process serves from it; stop it first"
-    _patiently(connection, NOBODY_WRITES, lock, serves)
-    if (version(connection) or 0) >= OF_LEASES:
-        _patiently(connection, OVER, (), serves, TIMEOUT + LEASE)
+    _patiently(connection, schema.NOBODY_WRITES, lock, serves)
+    if (schema.version(connection) or 0) >= schema.OF_LEASES:
+        _patiently(connection, schema.OVER, (), serves, TIMEOUT + LEASE)
         connection.execute(FENCE)
 
 
@@ -410,7 +403,7 @@ def cut_off(connection: Connection) -> bool:
 
     Its batch is rolled back. When it continues, it detects that as any other loss of its connection.
     """
-    found = connection.execute(CUT, (LOCK, HANGS)).fetchall()
+    found = connection.execute(CUT, (schema.LOCK, HANGS)).fetchall()
     if found:
         log.warning("store.writer_hung", seconds=HANGS)
     return bool(found)
@@ -425,7 +418,9 @@ GONE: Final = 30
 def sweep(connection: Connection) -> None:
     """Remove the rows of processes that are long gone, unless another process writes now."""
     with connection.transaction():
-        taken = connection.execute("SELECT pg_try_advisory_xact_lock($1)", (LOCK,)).fetchone()
+        taken = connection.execute(
+            "SELECT pg_try_advisory_xact_lock($1)", (schema.LOCK,)
+        ).fetchone()
         if taken is not None and taken[0]:
             connection.execute(
                 "DELETE FROM writer WHERE seen < now() - make_interval(days => $1::integer)",

@@ -6,17 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.connection import connected, see_that_sessions_are_kept
-from pubqueue.stores.postgres.schema import (
-    SCHEMA,
-    configure,
-    copied_from,
-    doubts,
-    newest,
-    translated,
-    version,
-    words,
-)
 from pubqueue.stores.postgres.store import (
     READING,
     PostgresSession,
@@ -40,11 +31,11 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
     """Run a job on the current contents of the schema; see `pubqueue.stores.reading_errors.look`."""
     assert isinstance(store, PostgresStore)
     try:
-        with translated(), closing(connected(store.conninfo)) as connection:
+        with schema.translated(), closing(connected(store.conninfo)) as connection:
             see_that_sessions_are_kept(store.conninfo)
-            configure(connection)
+            schema.configure(connection)
             found = _look(connection, job)
-            return Looked(found.found, [*found.says, *doubts(connection)])
+            return Looked(found.found, [*found.says, *schema.doubts(connection)])
     except UnreachableStoreError as problem:
         raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
     except StoreError as problem:
@@ -52,13 +43,16 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
 
 
 def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
-    done, known = version(connection), newest()
+    done, known = schema.version(connection), schema.newest()
     if done is None:
         _see_that_it_can_be_made(connection)
         return Looked(
-            None, [f"the schema {SCHEMA} does not exist yet; the service creates it when it starts"]
+            None,
+            [
+                f"the schema {schema.SCHEMA} does not exist yet; the service creates it when it starts"
+            ],
         )
-    if (source := copied_from(connection)) is not None:
+    if (source := schema.copied_from(connection)) is not None:
         raise ForeignStoreError(unfinished_copy(source))
     if done > known:
         sentence = f"its schema is number {done}, this program knows {known}; use a newer one"
@@ -68,7 +62,7 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
     connection.execute(READING, prepare=False)
     try:
         session = PostgresSession(connection, NodeIds(), None)
-        return Looked(job(SqlTransaction(session, words, foreign=True)), [])
+        return Looked(job(SqlTransaction(session, schema.words, foreign=True)), [])
     finally:
         connection.execute("ROLLBACK", prepare=False)
 
@@ -80,11 +74,13 @@ def _see_that_it_can_be_made(connection: Connection) -> None:
         " has_database_privilege(current_database(), 'CREATE')"
         " ELSE has_schema_privilege(to_regnamespace($1)::oid, 'CREATE') END,"
         " EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace($1)), current_user",
-        (SCHEMA,),
+        (schema.SCHEMA,),
     ).fetchone()
     assert row is not None
     may, filled, role = row
     if filled:
-        raise ForeignStoreError(f"the schema {SCHEMA} belongs to another program")
+        raise ForeignStoreError(f"the schema {schema.SCHEMA} belongs to another program")
     if not may:
-        raise ForeignStoreError(f"the schema {SCHEMA} cannot be made: {role} may not create it")
+        raise ForeignStoreError(
+            f"the schema {schema.SCHEMA} cannot be made: {role} may not create it"
+        )

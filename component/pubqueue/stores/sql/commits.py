@@ -14,17 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pubqueue.engine.rows import StagedKey, StagedRow, Write
-    from pubqueue.model.transactions import (
-        Abort,
-        Attempt,
-        Commit,
-        CommittedNode,
-        Moved,
-        StagedItem,
-        StagedTotals,
-        Sweep,
-        Version,
-    )
+    from pubqueue.model import transactions
     from pubqueue.stores.sql.session import SqlSession, Values
 
 
@@ -34,7 +24,7 @@ PEOPLE: Final = 4
 """Staged items that are swept as quickly as one subscription, which is in six indexes."""
 
 
-def commit(session: SqlSession, change: Commit) -> None:
+def commit(session: SqlSession, change: transactions.Commit) -> None:
     """Move the winners to their places, and drop everything else of the version."""
     found = session.row("find_app", change.app, change.owner, change.at)
     if found is None:
@@ -51,7 +41,7 @@ def commit(session: SqlSession, change: Commit) -> None:
         session.run("attach_winners", app, change.version, kept)
 
 
-def _keep(session: SqlSession, change: Commit, app: int) -> int:
+def _keep(session: SqlSession, change: transactions.Commit, app: int) -> int:
     """Keep the winners when everything else of the version is dropped; return the record that they belong to."""
     rows = session.rows("keep_winners", app, change.version, packed_keys(change.moving))
     if not rows:
@@ -59,7 +49,7 @@ def _keep(session: SqlSession, change: Commit, app: int) -> int:
     return int(rows[0][0])
 
 
-def moved(session: SqlSession, change: Moved) -> None:
+def moved(session: SqlSession, change: transactions.Moved) -> None:
     """Drop rows that are in their places, and attempts with no rows left."""
     for part, _, row in change.ends:
         session.run("drop_moved", change.app, change.version, part, row)
@@ -78,7 +68,9 @@ def _bytes_more(session: SqlSession) -> dict[str, tuple[int, int]]:
     return {node: (of_queue, of_plain) for node, of_queue, of_plain, _ in rows}
 
 
-def _make_room(session: SqlSession, change: Commit, committed: CommittedNode) -> None:
+def _make_room(
+    session: SqlSession, change: transactions.Commit, committed: transactions.CommittedNode
+) -> None:
     """Let winners whose id exists replace the payload of that item, or the item itself."""
     if not committed.replaced:
         return
@@ -90,7 +82,9 @@ def _make_room(session: SqlSession, change: Commit, committed: CommittedNode) ->
         session.must("drop_overwritten_conflicts", committed.replaced, committed.node)
 
 
-def _appear(session: SqlSession, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
+def _appear(
+    session: SqlSession, change: transactions.Commit, more: Mapping[str, tuple[int, int]]
+) -> None:
     """Insert the winners that are new, or new again, under their own numbers."""
     added = sum(committed.added for committed in change.nodes)
     anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
@@ -101,12 +95,12 @@ def _appear(session: SqlSession, change: Commit, more: Mapping[str, tuple[int, i
     session.each("count_node", counts)
 
 
-def _of(more: Mapping[str, tuple[int, int]], committed: CommittedNode) -> int:
+def _of(more: Mapping[str, tuple[int, int]], committed: transactions.CommittedNode) -> int:
     of_queue, of_plain = more.get(committed.node, (0, 0))
     return of_queue if committed.queueing else of_plain
 
 
-def _close(session: SqlSession, change: Commit, app: int) -> None:
+def _close(session: SqlSession, change: transactions.Commit, app: int) -> None:
     """Drop what waited for the app's versions up to this one, and keep a record of it."""
     items, size, began = session.row("waiting_until", app, change.version)
     session.run("lower_account_totals", items, size, change.owner)
@@ -121,7 +115,7 @@ def _close(session: SqlSession, change: Commit, app: int) -> None:
     session.must("change_last_version", 1, *moment, app, change.version)
 
 
-def abort(session: SqlSession, change: Abort) -> None:
+def abort(session: SqlSession, change: transactions.Abort) -> None:
     """Drop an open version, or some attempts at it; do nothing if it does not exist."""
     row = session.row("waiting_version", change.app, change.version)
     if row is None:
@@ -139,7 +133,7 @@ def abort(session: SqlSession, change: Abort) -> None:
     session.run("drop_open", transaction)
 
 
-def sweep(session: SqlSession, change: Sweep) -> None:
+def sweep(session: SqlSession, change: transactions.Sweep) -> None:
     """Drop a slice of the rows that belong to no version or node any more, and records that are too old."""
     session.run("sweep_staged", change.limit)
     session.run("sweep_attempts")
@@ -159,7 +153,9 @@ def sweep(session: SqlSession, change: Sweep) -> None:
 # Writes the rows that wait for commits: apps, open versions, attempts, accounts, and the staged items.
 
 
-def write_versions(session: SqlSession, _kind: object, writes: Sequence[Write[Version]]) -> None:
+def write_versions(
+    session: SqlSession, _kind: object, writes: Sequence[Write[transactions.Version]]
+) -> None:
     """Write open versions."""
     for write in writes:
         before, now = write.before, write.after
@@ -176,7 +172,9 @@ def write_versions(session: SqlSession, _kind: object, writes: Sequence[Write[Ve
                 session.must("change_version", 1, *more, now.until, *key)
 
 
-def write_attempts(session: SqlSession, _kind: object, writes: Sequence[Write[Attempt]]) -> None:
+def write_attempts(
+    session: SqlSession, _kind: object, writes: Sequence[Write[transactions.Attempt]]
+) -> None:
     """Write attempts."""
     for write in writes:
         before, now = write.before, write.after
@@ -194,7 +192,7 @@ def write_attempts(session: SqlSession, _kind: object, writes: Sequence[Write[At
 
 
 def write_waiting(
-    session: SqlSession, _kind: object, writes: Sequence[Write[StagedTotals]]
+    session: SqlSession, _kind: object, writes: Sequence[Write[transactions.StagedTotals]]
 ) -> None:
     """Write how much waits, by account."""
     for write in writes:
@@ -252,7 +250,7 @@ def _again(
     return *_values(staged.row), version, staged.key.node, staged.key.id, attempt
 
 
-def _values(row: StagedItem) -> Values:
+def _values(row: transactions.StagedItem) -> Values:
     draft = row.draft
     times = row.state._value_, draft.priority, row.pause, row.life
     what = packed(draft.headers), draft.group or None, draft.payload

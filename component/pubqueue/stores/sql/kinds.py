@@ -34,17 +34,8 @@ from pubqueue.engine.rows import (
     StagedKey,
     StagedSize,
 )
+from pubqueue.model import records
 from pubqueue.model.entities import Affiliation, ItemId
-from pubqueue.model.records import (
-    AccountMessages,
-    Answered,
-    Forwarded,
-    KeptMessage,
-    Registration,
-    Sample,
-    SeekMark,
-    UsedKey,
-)
 from pubqueue.model.schedules import Definition, Schedule, Source
 from pubqueue.model.transactions import Version
 from pubqueue.stores.sql import commits
@@ -64,10 +55,10 @@ if TYPE_CHECKING:
 # Messages of assured service.
 
 
-def messages(_session: object, _kind: object, found: Iterable[Any]) -> list[KeptMessage]:
+def messages(_session: object, _kind: object, found: Iterable[Any]) -> list[records.KeptMessage]:
     """Return the messages of these rows, without their bytes."""
     return [
-        KeptMessage(
+        records.KeptMessage(
             *(mark, sender, account, msg_id, iq_id),
             bytes(digest),
             byte_count,
@@ -79,7 +70,9 @@ def messages(_session: object, _kind: object, found: Iterable[Any]) -> list[Kept
     ]
 
 
-def cells(_session: object, _kind: object, row: KeptMessage) -> tuple[Values, Values, Values]:
+def cells(
+    _session: object, _kind: object, row: records.KeptMessage
+) -> tuple[Values, Values, Values]:
     """Return a message's facts, key and guard; one that has ended has no bytes."""
     held = int(row.held)
     facts = row.sender, row.account, row.msg_id, row.iq_id, row.digest, row.byte_count, held
@@ -93,21 +86,24 @@ def _bytes(session: SqlSession, which: li.MessageBytes, _after: None, limit: int
 
 def _over(
     session: SqlSession, which: li.MessagesOver, _after: None, limit: int
-) -> list[KeptMessage]:
+) -> list[records.KeptMessage]:
     return messages(None, None, session.rows("messages_over", which.now, limit))
 
 
 def _message_of(
     session: SqlSession, which: li.MessagesOf, _after: None, limit: int
-) -> list[KeptMessage]:
+) -> list[records.KeptMessage]:
     rows = session.rows("messages_of", which.account, int(which.held), limit)
     return messages(None, None, rows)
 
 
 def _accounts(
     session: SqlSession, _which: li.MessageAccounts, after: str | None, limit: int
-) -> list[AccountMessages]:
-    return [AccountMessages(*row) for row in session.rows("message_accounts", after or "", limit)]
+) -> list[records.AccountMessages]:
+    return [
+        records.AccountMessages(*row)
+        for row in session.rows("message_accounts", after or "", limit)
+    ]
 
 
 MESSAGE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
@@ -217,20 +213,20 @@ def _ask_seeks(session: SqlSession, query: str, nodes: set[NodeName]) -> Iterabl
     return session.ask_keys(query, ids) if ids else ()
 
 
-def _seeks(session: SqlSession, _kind: object, found: list[Any]) -> list[SeekMark]:
+def _seeks(session: SqlSession, _kind: object, found: list[Any]) -> list[records.SeekMark]:
     names = session.names({row[0] for row in found})
-    return [SeekMark(names[node], *facts) for node, *facts in found]
+    return [records.SeekMark(names[node], *facts) for node, *facts in found]
 
 
-def _seek_cells(session: SqlSession, _kind: object, row: SeekMark) -> Cells:
+def _seek_cells(session: SqlSession, _kind: object, row: records.SeekMark) -> Cells:
     return (row.since, row.at, row.through), (session.known_id(row.node),), (row.at,)
 
 
-def _answered(_session: SqlSession, _kind: object, found: list[Any]) -> list[Answered]:
-    return [Answered(token, arrived != 0, until) for token, arrived, until in found]
+def _answered(_session: SqlSession, _kind: object, found: list[Any]) -> list[records.Answered]:
+    return [records.Answered(token, arrived != 0, until) for token, arrived, until in found]
 
 
-def _answered_cells(_session: SqlSession, _kind: object, row: Answered) -> Cells:
+def _answered_cells(_session: SqlSession, _kind: object, row: records.Answered) -> Cells:
     arrived = int(row.arrived)
     return (arrived, row.until), (row.token,), (arrived,)
 
@@ -238,14 +234,14 @@ def _answered_cells(_session: SqlSession, _kind: object, row: Answered) -> Cells
 _IDS: Final = json.Decoder(tuple[ItemId, ...])
 
 
-def _used_keys(_session: SqlSession, _kind: object, found: list[Any]) -> list[UsedKey]:
+def _used_keys(_session: SqlSession, _kind: object, found: list[Any]) -> list[records.UsedKey]:
     return [
-        UsedKey(mark, account, content, until, size, _IDS.decode(ids), _IDS.decode(known))
+        records.UsedKey(mark, account, content, until, size, _IDS.decode(ids), _IDS.decode(known))
         for mark, account, content, until, size, ids, known in found
     ]
 
 
-def _used_key_cells(_session: SqlSession, _kind: object, row: UsedKey) -> Cells:
+def _used_key_cells(_session: SqlSession, _kind: object, row: records.UsedKey) -> Cells:
     answer = [json.encode(ids).decode() for ids in (row.ids, row.known)]
     return (row.account, row.content, row.until, row.size, *answer), (row.mark,), (row.until,)
 
@@ -285,7 +281,9 @@ def _noted(_session: SqlSession, _kind: object, found: list[Any]) -> list[NotedR
     return list(rows.values())
 
 
-def _registrations(_session: SqlSession, _kind: object, found: list[Any]) -> list[Registration]:
+def _registrations(
+    _session: SqlSession, _kind: object, found: list[Any]
+) -> list[records.Registration]:
     return [registration_of(row) for row in found]
 
 
@@ -328,10 +326,12 @@ HIGHEST: Final = "\x7f"
 """Greater than everything that follows the prefix of a mark."""
 
 
-def _to(session: SqlSession, which: li.ForwardedTo, _after: None, limit: int) -> list[Forwarded]:
+def _to(
+    session: SqlSession, which: li.ForwardedTo, _after: None, limit: int
+) -> list[records.Forwarded]:
     begin = which.beginning
     return [
-        Forwarded(mark, bytes(notices))
+        records.Forwarded(mark, bytes(notices))
         for mark, notices in session.rows("forwarded_to", begin, begin + HIGHEST, limit)
     ]
 
@@ -351,17 +351,19 @@ FORWARDED_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any
 
 def _registration_of(
     session: SqlSession, which: li.RegistrationsOf, after: str | None, limit: int
-) -> list[Registration]:
+) -> list[records.Registration]:
     found = session.rows(
         "registrations_of", after or "", which.account or "", which.node or "", limit
     )
     return [registration_of(row) for row in found]
 
 
-def registration_of(row: Any) -> Registration:  # noqa: ANN401  # columns of either driver
+def registration_of(row: Any) -> records.Registration:  # noqa: ANN401  # columns of either driver
     """Make a registration from its columns."""
     name, account, node, queueing, words, disabled, *rest = row
-    return Registration(name, account, node, queueing != 0, bytes(words), disabled != 0, *rest)
+    return records.Registration(
+        name, account, node, queueing != 0, bytes(words), disabled != 0, *rest
+    )
 
 
 REGISTRATION_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
@@ -387,9 +389,11 @@ def note_samples(session: SqlSession, change: NoteSamples) -> None:
     session.run("drop_samples", change.before, change.limit)
 
 
-def _samples(session: SqlSession, which: li.Samples, _after: object, limit: int) -> list[Sample]:
+def _samples(
+    session: SqlSession, which: li.Samples, _after: object, limit: int
+) -> list[records.Sample]:
     rows = session.rows("samples", packed_keys(sorted(set(which.nodes))), which.since, limit)
-    return [Sample(*row) for row in rows]
+    return [records.Sample(*row) for row in rows]
 
 
 SAMPLE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.engine import rows
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import KINDS, Judged
-from pubqueue.model.changes import (
-    BeginReview,
-    BeginTrim,
-    DropFormer,
-    EndReview,
-    EndSubscriptions,
-    EndTrim,
-    Forget,
-    ForgetEvents,
-    NoteSamples,
-    PurgeNode,
-)
+from pubqueue.model import changes
 from pubqueue.model.entities import State, account_of
 from pubqueue.model.records import Event, EventKind
 from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, Sweep
@@ -464,7 +453,7 @@ def _add_receipts(session: SqlSession, receipts: Sequence[tuple[int, Jid]]) -> N
     session.many("add_receipt", receipts)
 
 
-def _purge(session: SqlSession, change: PurgeNode) -> None:
+def _purge(session: SqlSession, change: changes.PurgeNode) -> None:
     """Give the node new contents; a sweep removes the old ones, slice by slice."""
     node = session.id(change.node)
     session.forget_nodes()
@@ -473,35 +462,35 @@ def _purge(session: SqlSession, change: PurgeNode) -> None:
     session.nodes.forget(change.node)
 
 
-def _begin_review(session: SqlSession, change: BeginReview) -> None:
+def _begin_review(session: SqlSession, change: changes.BeginReview) -> None:
     session.run("begin_review", session.id(change.node))
 
 
-def _end_review(session: SqlSession, change: EndReview) -> None:
+def _end_review(session: SqlSession, change: changes.EndReview) -> None:
     session.run("end_review", session.id(change.node))
 
 
-def _begin_trim(session: SqlSession, change: BeginTrim) -> None:
+def _begin_trim(session: SqlSession, change: changes.BeginTrim) -> None:
     session.run("begin_trim", session.id(change.node))
 
 
-def _end_trim(session: SqlSession, change: EndTrim) -> None:
+def _end_trim(session: SqlSession, change: changes.EndTrim) -> None:
     session.run("end_trim", session.id(change.node))
 
 
-def _end_subscriptions(session: SqlSession, change: EndSubscriptions) -> None:
+def _end_subscriptions(session: SqlSession, change: changes.EndSubscriptions) -> None:
     jids = packed_keys(change.jids)
     session.must("end_subscriptions", len(change.jids), session.id(change.node), jids)
 
 
-def _part_with(session: SqlSession, change: DropFormer) -> None:
+def _part_with(session: SqlSession, change: changes.DropFormer) -> None:
     if change.through is None:
         session.run("former_notified", change.node)
     else:
         session.run("drop_former", change.node, change.through)
 
 
-def _forget(session: SqlSession, change: Forget) -> None:
+def _forget(session: SqlSession, change: changes.Forget) -> None:
     session.many("forget", session.rows("outdated", change.now, change.limit))
     session.run("forget_settled", change.now, change.limit)
     session.run("forget_ping_answers", change.now, change.limit)
@@ -513,7 +502,7 @@ def _forget(session: SqlSession, change: Forget) -> None:
     session.many("drop_free_keys", [(account,) for account in freed])
 
 
-def _forget_events(session: SqlSession, change: ForgetEvents) -> None:
+def _forget_events(session: SqlSession, change: changes.ForgetEvents) -> None:
     session.run("forget_events", change.through)
 
 
@@ -530,16 +519,16 @@ ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
 """What is written after new nodes and items and before the kinds of `KINDS`, in order."""
 
 BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
-    PurgeNode:    _purge,
-    DropFormer:     _part_with,
-    BeginReview:  _begin_review,
-    EndReview:    _end_review,
-    BeginTrim:    _begin_trim,
-    EndTrim:      _end_trim,
-    EndSubscriptions: _end_subscriptions,
-    Forget:       _forget,
-    ForgetEvents: _forget_events,
-    NoteSamples:  note_samples,
+    changes.PurgeNode:    _purge,
+    changes.DropFormer:     _part_with,
+    changes.BeginReview:  _begin_review,
+    changes.EndReview:    _end_review,
+    changes.BeginTrim:    _begin_trim,
+    changes.EndTrim:      _end_trim,
+    changes.EndSubscriptions: _end_subscriptions,
+    changes.Forget:       _forget,
+    changes.ForgetEvents: _forget_events,
+    changes.NoteSamples:  note_samples,
     SetAside:     item_pages.set_aside,
     Commit:       commits.commit,
     Moved:        commits.moved,

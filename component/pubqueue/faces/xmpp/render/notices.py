@@ -14,25 +14,14 @@ from typing import TYPE_CHECKING, Final, assert_never
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.payload import render
 from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, attribute, quoted, stamp
+from pubqueue.model import notices
 from pubqueue.model.entities import mark_of
-from pubqueue.model.notices import (
-    Announce,
-    ApprovalWanted,
-    Configured,
-    Deleted,
-    Deliver,
-    Purged,
-    Retracted,
-    SubscriptionChanged,
-    Unlocked,
-)
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.model.entities import Headers, Item, Jid, Millis
-    from pubqueue.model.notices import ForMany, Notice
 
 # the constant parts
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
@@ -43,9 +32,9 @@ _END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'
 _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 
 
-def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
+def notice(what: notices.Notice, service: str, new_id: Callable[[], str]) -> bytes:
     """Return the message for a notice."""
-    if type(what) is Deliver:
+    if type(what) is notices.Deliver:
         again = f"-{new_id()}" if what.again else ""
         return _delivery(what, service, f"{delivery_id(what)}{again}")
     return head(service, what.to, new_id()) + rest(what, service)
@@ -61,54 +50,57 @@ ADDRESSEE: Final = b"\x00"
 
 
 def rest(
-    what: ForMany | Unlocked | ApprovalWanted, service: str, *, fleeting: bool = False
+    what: notices.ForMany | notices.Unlocked | notices.ApprovalWanted,
+    service: str,
+    *,
+    fleeting: bool = False,
 ) -> bytes:
     """Return the part of the message after its id; a fleeting notice is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
     match what:
-        case Retracted():
+        case notices.Retracted():
             inner = _gone(what, "retract")
             end = _with_subids(end, what) if what.subids else end
-        case Unlocked():
+        case notices.Unlocked():
             inner = _gone(what, _UNLOCK)
-        case Announce():
+        case notices.Announce():
             end = _with_subids(end, what) if what.subids else end
             return _announced(what, service, kind, end)
-        case Purged():
+        case notices.Purged():
             inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
-        case Deleted():
+        case notices.Deleted():
             inner = f"{_EVENT}{_deleted(what)}"
-        case Configured():
+        case notices.Configured():
             inner = f"{_EVENT}{_configured(what)}"
-        case SubscriptionChanged():
+        case notices.SubscriptionChanged():
             return _changed(what)
-        case ApprovalWanted():  # servers may store it until the owner is online, so it has no hint
+        case notices.ApprovalWanted():  # servers may store it until the owner is online, so it has no hint
             return f'">{forms.authorization(what)}</message>'.encode()
         case _:
             assert_never(what)
     return f"{kind}{inner}</event>{end}".encode()
 
 
-def _with_subids(end: str, what: Announce | Retracted) -> str:
+def _with_subids(end: str, what: notices.Announce | notices.Retracted) -> str:
     """Return the end of a message that names subscriptions, as in XEP-0060 7.1.2.4.
 
     The publisher's headers come first, because a message has only one headers element.
     """
     known: Headers = ()
-    if isinstance(what, Announce) and what.draft is not None:
+    if isinstance(what, notices.Announce) and what.draft is not None:
         known = what.draft.headers
     ids = tuple(("SubID", subid) for subid in what.subids)
     return f"{end.removesuffix(_BARE_END)}{render((*known, *ids))}{_BARE_END}"
 
 
-def _deleted(what: Deleted) -> str:
+def _deleted(what: notices.Deleted) -> str:
     node = attribute(what.node)
     if not what.uri:
         return f'<delete node="{node}"/>'
     return f'<delete node="{node}"><redirect uri="{attribute(what.uri)}"/></delete>'
 
 
-def _configured(what: Configured) -> str:
+def _configured(what: notices.Configured) -> str:
     node = attribute(what.node)
     if what.config is None:
         return f'<configuration node="{node}"/>'
@@ -123,7 +115,7 @@ def to_one(text: bytes, to: Jid) -> bytes:
     return text[1:].replace(ADDRESSEE, attribute(to).encode())
 
 
-def _changed(what: SubscriptionChanged) -> bytes:
+def _changed(what: notices.SubscriptionChanged) -> bytes:
     """Return a notice of a subscription's state (XEP-0060 12.14, 12.19); servers store it for an offline addressee."""
     jid = what.about or what.to
     expiry = "" if what.expiry is None else f'expiry="{stamp(what.expiry)}" '
@@ -136,7 +128,7 @@ def _changed(what: SubscriptionChanged) -> bytes:
     return text if jid else ADDRESSEE + text
 
 
-def delivery_id(what: Deliver) -> str:
+def delivery_id(what: notices.Deliver) -> str:
     """Return the message id of a delivery. It contains the lock and its subscription, so a bounce identifies them.
 
     A repeated message has another id, which begins with this one (XEP-0060 12.4).
@@ -153,12 +145,12 @@ def _start(service: str, to: str) -> str:
     return f'<message from="{attribute(service)}" to="{attribute(to)}" id="'
 
 
-def _gone(what: Retracted | Unlocked, start: str) -> str:
+def _gone(what: notices.Retracted | notices.Unlocked, start: str) -> str:
     each = "".join([f'<{start} id="{attribute(item)}"/>' for item in what.ids])
     return f'{_ITEMS}{attribute(what.node)}">{each}</items>'
 
 
-def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
+def _announced(what: notices.Announce, service: str, kind: str, end: str) -> bytes:
     draft, node = what.draft, attribute(what.node)
     if draft is None:
         return f'{kind}{_ITEMS}{node}"/></event>{end}'.encode()
@@ -178,7 +170,7 @@ def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
     return before.encode() + payload + tail.encode()
 
 
-def _delivery(what: Deliver, service: str, name: str) -> bytes:
+def _delivery(what: notices.Deliver, service: str, name: str) -> bytes:
     """Return a delivery, with its lock beside the event (XEP-0254 2.2)."""
     item = what.item
     before = (
@@ -195,7 +187,7 @@ def _delivery(what: Deliver, service: str, name: str) -> bytes:
     return before.encode() + what.payload + tail.encode()
 
 
-def carried(what: Deliver, service: str, name: str) -> bytes:
+def carried(what: notices.Deliver, service: str, name: str) -> bytes:
     """Return the message of a delivery inside a request, without addresses and without the hint to servers."""
     whole = _delivery(what, service, name)
     start = len(_start(service, what.to).encode())

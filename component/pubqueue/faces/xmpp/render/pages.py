@@ -15,14 +15,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.model.replies import (
-        EventEntry,
-        EventPage,
-        ItemEntry,
-        ItemPage,
-        NodeEntry,
-        NodePage,
-    )
+    from pubqueue.model import replies
 
 EVENTS: Final = f"{ns.PUBQUEUE}#events"
 FEATURES: Final = (EVENTS, f"{ns.PUBQUEUE}#reads")
@@ -46,7 +39,7 @@ def _more(more: bool) -> str | None:  # noqa: FBT001  # it becomes an attribute
     return "true" if more else None
 
 
-def events(page: EventPage, _service: str) -> bytes:
+def events(page: replies.EventPage, _service: str) -> bytes:
     """Return as many events as fit; the next page has the rest."""
     entries = [_event(entry) for entry in page.entries]
     count = fitting(entries)
@@ -58,7 +51,7 @@ def events(page: EventPage, _service: str) -> bytes:
     return _element("events", words, entries[:count])
 
 
-def _event(entry: EventEntry) -> bytes:
+def _event(entry: replies.EventEntry) -> bytes:
     event = entry.event
     words = _words(
         seq=entry.seq,
@@ -78,7 +71,7 @@ def _event(entry: EventEntry) -> bytes:
     return f"<event{words}/>".encode()
 
 
-def items(page: ItemPage, _service: str) -> bytes:
+def items(page: replies.ItemPage, _service: str) -> bytes:
     """Return as many items as fit."""
     entries = [_item(shown) for shown in page.entries]
     count = fitting(entries)
@@ -91,7 +84,7 @@ def items(page: ItemPage, _service: str) -> bytes:
     return _element("items", words, entries[:count])
 
 
-def _item(shown: ItemEntry) -> bytes:
+def _item(shown: replies.ItemEntry) -> bytes:
     item, letter = shown.item, shown.item.dead_letter
     key, version = item.transaction or (None, None)
     app = None if key is None else name_of_transaction(key)
@@ -126,7 +119,7 @@ def _item(shown: ItemEntry) -> bytes:
     return f"<item{words}>".encode() + payload + render(item.headers).encode() + b"</item>"
 
 
-def nodes(page: NodePage, _service: str) -> bytes:
+def nodes(page: replies.NodePage, _service: str) -> bytes:
     """Return as many nodes as fit."""
     entries = [_node(entry) for entry in page.entries]
     count = fitting(entries)
@@ -134,7 +127,7 @@ def nodes(page: NodePage, _service: str) -> bytes:
     return _element("nodes", words, entries[:count])
 
 
-def _node(entry: NodeEntry) -> bytes:
+def _node(entry: replies.NodeEntry) -> bytes:
     words = _words(
         name=entry.node.name,
         queued=entry.queued,

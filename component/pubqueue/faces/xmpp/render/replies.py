@@ -8,10 +8,9 @@ from pubqueue import __version__
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.forms import cut
 from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES, ROOM, attribute, stamp
-from pubqueue.model import several_subscriptions
+from pubqueue.model import replies, several_subscriptions
 from pubqueue.model.decision import Published, Refusal, Refused, Withdrawn
 from pubqueue.model.entities import ItemReply, NodeConfig, NodeName, SubscriptionState
-from pubqueue.model.replies import Affiliations
 from pubqueue.model.transactions import name_of_transaction
 from pubqueue.rules.discovery import name_of
 from pubqueue.rules.nodes import SetAffiliations
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.decision import Done, Redriven, Request, Retrieved, Touched
     from pubqueue.model.entities import Item, Jid, Millis, Subscription
-    from pubqueue.model.replies import (
-        Created,
-        DefaultOptions,
-        Described,
-        Emptied,
-        MyAffiliations,
-        MySubscriptions,
-        NodeSubscriptions,
-        Part,
-        Subscribed,
-        Unsubscribed,
-    )
     from pubqueue.model.transactions import (
         Committed,
         LastVersion,
@@ -55,7 +42,7 @@ if TYPE_CHECKING:
 # Each renderer takes the reply and the service's name; the table in `verbs` selects the renderer.
 
 
-def done(_reply: Done | Emptied, _service: str) -> bytes:
+def done(_reply: Done | replies.Emptied, _service: str) -> bytes:
     """Return nothing; an empty result is the answer."""
     return b""
 
@@ -119,7 +106,7 @@ def published_if_known(reply: Published | Skipped, service: str) -> bytes:
     return _published(reply, "".join(known))
 
 
-def subscribed(reply: Subscribed, _service: str) -> bytes:
+def subscribed(reply: replies.Subscribed, _service: str) -> bytes:
     """Return the subscription, with its window (XEP-0254 example 3)."""
     words = _subscription(reply.subscription)
     options = ""
@@ -128,13 +115,13 @@ def subscribed(reply: Subscribed, _service: str) -> bytes:
     return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'.encode()
 
 
-def unsubscribed(reply: Unsubscribed, _service: str) -> bytes:
+def unsubscribed(reply: replies.Unsubscribed, _service: str) -> bytes:
     """Return the subscription with the state `none` (XEP-0060 6.2.2)."""
     words = _subscription(reply.subscription, SubscriptionState.NONE)
     return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/></pubsub>'.encode()
 
 
-def created(reply: Created, _service: str) -> bytes:
+def created(reply: replies.Created, _service: str) -> bytes:
     """Return the name of the node (XEP-0060 8.1.2)."""
     return f'<pubsub xmlns="{ns.PUBSUB}"><create node="{attribute(reply.node)}"/></pubsub>'.encode()
 
@@ -146,14 +133,14 @@ def _subscription(s: Subscription, state: SubscriptionState | None = None) -> st
     )
 
 
-def my_subscriptions(reply: MySubscriptions, _service: str) -> bytes:
+def my_subscriptions(reply: replies.MySubscriptions, _service: str) -> bytes:
     """Return the principal's subscriptions (XEP-0060 5.6)."""
     entries = [f"<subscription {_subscription(s)}/>" for s in reply.entries]
     names = [name_of(s) for s in reply.entries]
     return _list("subscriptions", reply.node, entries, names, reply.part)
 
 
-def my_affiliations(reply: MyAffiliations, _service: str) -> bytes:
+def my_affiliations(reply: replies.MyAffiliations, _service: str) -> bytes:
     """Return the principal's affiliations (XEP-0060 5.7)."""
     entries = [
         f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
@@ -168,7 +155,7 @@ def _list(
     node: NodeName | None,
     entries: Sequence[str],
     names: Sequence[str],
-    part: Part,
+    part: replies.Part,
     *,
     namespace: str = ns.PUBSUB,
 ) -> bytes:
@@ -179,7 +166,7 @@ def _list(
     return f"{head}{''.join(entries[shown])}</{verb}>{which}</pubsub>".encode()
 
 
-def options(reply: Subscribed, _service: str) -> bytes:
+def options(reply: replies.Subscribed, _service: str) -> bytes:
     """Return the options of a subscription (XEP-0060 6.3)."""
     s = reply.subscription
     inner = forms.options_now(reply, kind="form")
@@ -187,14 +174,14 @@ def options(reply: Subscribed, _service: str) -> bytes:
     return f'<pubsub xmlns="{ns.PUBSUB}"><options {words}>{inner}</options></pubsub>'.encode()
 
 
-def default_options(reply: DefaultOptions, _service: str) -> bytes:
+def default_options(reply: replies.DefaultOptions, _service: str) -> bytes:
     """Return the options of a new subscription (XEP-0060 6.4.2)."""
     words = "" if reply.node is None else f' node="{attribute(reply.node)}"'
     form = forms.options_by_default(reply)
     return f'<pubsub xmlns="{ns.PUBSUB}"><default{words}>{form}</default></pubsub>'.encode()
 
 
-def configuration(reply: Described, _service: str) -> bytes:
+def configuration(reply: replies.Described, _service: str) -> bytes:
     """Return the node's configuration (XEP-0060 8.2.2)."""
     node = attribute(reply.node.name)
     form = forms.node_config(reply.node.config)
@@ -255,7 +242,7 @@ def _death(item: Item) -> str:
     return f'<dead xmlns="{ns.PUBQUEUE}" {words}/>'
 
 
-def affiliations(reply: Affiliations, _service: str) -> bytes:
+def affiliations(reply: replies.Affiliations, _service: str) -> bytes:
     """Return the affiliations of a node (XEP-0060 8.9.1)."""
     entries = [
         f'<affiliation jid="{attribute(jid)}" affiliation="{affiliation.value}"/>'
@@ -280,7 +267,7 @@ def wanted(refused: Refused, *, asked: Element) -> bytes | None:
     ).encode()
 
 
-def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
+def node_subscriptions(reply: replies.NodeSubscriptions, _service: str) -> bytes:
     """Return the subscribers of the node (XEP-0060 8.8.1.2)."""
     entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
     names = [several_subscriptions.name_of(one, one.jid) for one in reply.entries]
@@ -307,7 +294,9 @@ def unchanged(refused: Refused, *, asked: Element) -> bytes | None:
     """Return the affiliations that could not be changed (XEP-0060 8.9.2.4)."""
     if not refused.unchanged:
         return None
-    return affiliations(Affiliations(NodeName(asked.get("node") or ""), refused.unchanged), "")
+    return affiliations(
+        replies.Affiliations(NodeName(asked.get("node") or ""), refused.unchanged), ""
+    )
 
 
 # Computes the maximum size of an answer before the request is decided, because a committed change has to be answered.
