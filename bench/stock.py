@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from bench.load import NODE, SERVICE, payload
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.engine.context import now
 from pubqueue.engine.rows import AffiliationRow, Needs, Write
 from pubqueue.model.entities import (
     Affiliation,
@@ -22,7 +23,7 @@ from pubqueue.model.entities import (
     State,
 )
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.wiring.serving import now, queue
+from pubqueue.wiring.serving import queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

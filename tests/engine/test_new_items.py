@@ -12,7 +12,7 @@ from harness.patience import TIMEOUT
 
 from pubqueue.engine import fan_out, reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.context import Terms
+from pubqueue.engine.context import Terms, now
 from pubqueue.engine.facts import reading
 from pubqueue.engine.ports import StoreError
 from pubqueue.engine.reaper import OtherProcesses
@@ -26,7 +26,6 @@ from pubqueue.rules.retrieve import ReadNewer
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.stores import store_at
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.wiring.serving import now
 
 NEWS, OTHER = NodeName("news"), NodeName("other")
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.context import Terms
+from pubqueue.engine.context import Terms, now
 from pubqueue.engine.ports import StoreError
 from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.model.entities import ItemId, Jid
@@ -22,7 +22,6 @@ from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Arrive, Leave
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
-from pubqueue.wiring.serving import now
 
 
 class Notified(asyncio.Queue):

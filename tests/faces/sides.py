@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.servers.users import SERVICE
 
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.context import Terms
+from pubqueue.engine.context import Terms, now
 from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.entities import Principal
 from pubqueue.rules.access import CreationPolicy
-from pubqueue.wiring.serving import now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

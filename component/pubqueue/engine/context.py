@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.entities import Jid, Principal, digest
+from pubqueue.model.entities import Jid, Millis, Principal, digest
 from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
 from pubqueue.model.records import QUOTAS, MessageLimits, Quotas
 from pubqueue.model.replies import UNKNOWN, About, Round
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.engine.working_set import WorkingSet
-    from pubqueue.model.entities import Millis, NodeName
+    from pubqueue.model.entities import NodeName
     from pubqueue.model.replies import ClientState
     from pubqueue.rules.access import CreationPolicy
     from pubqueue.rules.inspect import ReadConnections
+
+
+def now() -> Millis:
+    """Return the time of the machine."""
+    return Millis(time.time_ns() // 1_000_000)
 
 
 # The settings of the service that requests are judged by.

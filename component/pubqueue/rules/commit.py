@@ -203,8 +203,8 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
     known = sum(committed.left for committed in nodes)
     named = tuple(one for winners in facts.nodes for one in winners.taken)[:NAMED]
     reply = transactions.Committed(
-        request.version, rows - known - taken, known, False, taken, named
-    )  # noqa: FBT003  # now
+        request.version, rows - known - taken, known, already=False, taken=taken, named=named
+    )
     kept = rows - (taken if request.on_taken is transactions.OnTaken.SKIP else 0)
     changes.append(_change(request, facts, kept, tuple(nodes)))
     return Decision(reply, tuple(changes), tuple(_announce(request.by.account, facts.nodes)))

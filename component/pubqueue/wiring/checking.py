@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pubqueue.config.nodes import Comparison, Preview
 from pubqueue.config.users import accounts_of, service_of
+from pubqueue.engine.context import now
 from pubqueue.stores.reading_errors import look
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring.faces import faces_of
-from pubqueue.wiring.serving import broker_of, now, stored
+from pubqueue.wiring.serving import broker_of, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from pubqueue.config.nodes import Comparison, bring_nodes, bring_schedules, read
 from pubqueue.config.reloading import Parts, Reloader, terms_of, trim_of
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.engine.broker import Broker
+from pubqueue.engine.context import now
 from pubqueue.engine.face import PlaceTakenError, RunningFaces
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError
@@ -24,7 +24,6 @@ from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
-from pubqueue.model.entities import Millis
 from pubqueue.model.replies import About
 from pubqueue.monitor.process import ProcessObservers
 from pubqueue.monitor.systemd import service_manager
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from pubqueue.config.settings import Settings
     from pubqueue.engine.observe import Observer
     from pubqueue.engine.ports import Store
+    from pubqueue.model.entities import Millis
     from pubqueue.wiring.faces import OverHttp
 
 
@@ -213,11 +213,6 @@ def collect_less_often() -> None:
 
 
 # Runs the queue without a face: the broker with its store, the reaper and the declared nodes.
-
-
-def now() -> Millis:
-    """Return the time of the machine."""
-    return Millis(time.time_ns() // 1_000_000)
 
 
 @asynccontextmanager

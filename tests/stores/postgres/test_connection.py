@@ -15,6 +15,7 @@ from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.cli.doctor import store_clock
 from pubqueue.cli.output import Level
+from pubqueue.engine import context
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import ForeignStoreError
@@ -38,7 +39,7 @@ HOUR = 3_600_000
 
 
 def machine(ahead):
-    return lambda: serving.now() + ahead
+    return lambda: context.now() + ahead
 
 
 async def broker_of(postgres, clock_ahead):
@@ -89,7 +90,7 @@ async def test_an_instance_that_only_listens_uses_the_time_of_the_database(postg
     clock = store.clock(machine(HOUR))
     await store.open()
     try:
-        assert abs(clock() - serving.now()) < TIMEOUT * 1000
+        assert abs(clock() - context.now()) < TIMEOUT * 1000
     finally:
         await store.close()
 

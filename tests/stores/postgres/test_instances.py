@@ -16,7 +16,7 @@ from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
-from pubqueue.engine.context import Terms
+from pubqueue.engine.context import Terms, now
 from pubqueue.engine.ports import FencedError, Instance, StoreError
 from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model import changes as c
@@ -27,7 +27,6 @@ from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sql import columns
 from pubqueue.stores.sql.session import scripts
-from pubqueue.wiring.serving import now
 
 EVER = 3600.0
 CONNECTIONS = (

@@ -19,7 +19,16 @@ from msgspec import DecodeError, Struct, json
 
 from pubqueue import __version__
 from pubqueue.engine.ports import ForeignStoreError, StoreError
-from pubqueue.stores.copying import copy
+from pubqueue.stores.copying.copy import (
+    BACKUP,
+    Copied,
+    RefusedError,
+    bring,
+    fill,
+    read,
+    running_at,
+    target_at,
+)
 from pubqueue.stores.copying.sqlite import SqlitePlace, connected
 from pubqueue.stores.reading_errors import why
 from pubqueue.stores.sqlite import schema
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pubqueue.stores.copying.copy import CopyProgress
 
 HEADER: Final = b"SQLite format 3\0"
 APPLICATION: Final = slice(68, 72)
@@ -48,7 +58,7 @@ class Facts(Struct, frozen=True):
     taken: int
     version: str
     died: list[int]
-    tables: list[copy.Copied]
+    tables: list[Copied]
 
 
 class _Written(SqlitePlace):
@@ -67,8 +77,8 @@ class _Written(SqlitePlace):
     def seal(self, facts: Facts) -> None:
         """Write the description, check that the file is sound, and put everything into the one file."""
         self._run("BEGIN IMMEDIATE")
-        self._run(f"CREATE TABLE {copy.BACKUP} (facts TEXT NOT NULL) STRICT")
-        self._run(f"INSERT INTO {copy.BACKUP} VALUES (?)", (json.encode(facts).decode(),))  # noqa: S608  # ours
+        self._run(f"CREATE TABLE {BACKUP} (facts TEXT NOT NULL) STRICT")
+        self._run(f"INSERT INTO {BACKUP} VALUES (?)", (json.encode(facts).decode(),))  # noqa: S608  # ours
         self._run(f"PRAGMA application_id = {schema.BACKUP}")
         self._run("COMMIT")
         self._run("PRAGMA journal_mode = DELETE")
@@ -83,14 +93,14 @@ class _Backup(SqlitePlace):
         super().__init__(file, connection)
         self.name = f"backup:{file.resolve()}"
         self._run = connection.execute
-        (facts,) = self._run(f"SELECT facts FROM {copy.BACKUP}").fetchone()  # noqa: S608  # ours
+        (facts,) = self._run(f"SELECT facts FROM {BACKUP}").fetchone()  # noqa: S608  # ours
         self.facts = json.decode(facts, type=Facts)
 
     def died(self) -> list[int]:
         """Return the numbers of all processes that existed."""
         return self.facts.died
 
-    def check(self, watch: copy.CopyProgress) -> None:
+    def check(self, watch: CopyProgress) -> None:
         """Check that it contains what was written into it.
 
         Raises:
@@ -102,11 +112,11 @@ class _Backup(SqlitePlace):
         if tables.keys() != {one.table for one in self.facts.tables}:
             raise StoreError(f"{self.name} is damaged: it has other tables than were written")
         for written in self.facts.tables:
-            if copy.read(self, tables[written.table], watch) != written:
+            if read(self, tables[written.table], watch) != written:
                 raise StoreError(f"{self.name} is damaged: {written.table} is not what was written")
 
 
-def backup(address: str, file: Path, watch: copy.CopyProgress) -> list[copy.Copied]:
+def backup(address: str, file: Path, watch: CopyProgress) -> list[Copied]:
     """Write a backup of the store at an address to a file, and return what is in it, table by table.
 
     The store may be served from. However this ends, the file is complete or does not exist.
@@ -117,18 +127,18 @@ def backup(address: str, file: Path, watch: copy.CopyProgress) -> list[copy.Copi
 
     """
     if file.exists():
-        raise copy.RefusedError(f"{file} is there already")
-    with copy.running_at(address) as source, part_of(file) as (part, descriptor):
+        raise RefusedError(f"{file} is there already")
+    with running_at(address) as source, part_of(file) as (part, descriptor):
         with connected(part) as connection:
             target = _Written(part, connection)
             taken = time.time_ns() // 1_000_000
-            copied = copy.fill(source, target, watch)
+            copied = fill(source, target, watch)
             target.seal(Facts(source.name, taken, __version__, target.of_processes, copied))
         _publish(part, descriptor, file)
     return copied
 
 
-def restore(file: Path, address: str, watch: copy.CopyProgress) -> list[copy.Copied]:
+def restore(file: Path, address: str, watch: CopyProgress) -> list[Copied]:
     """Fill the empty store at an address from a backup, and return what was written, table by table.
 
     A store that was already filled from it is compared again. A backup of an earlier version is migrated to the schema of this
@@ -139,8 +149,8 @@ def restore(file: Path, address: str, watch: copy.CopyProgress) -> list[copy.Cop
         StoreError: the backup is damaged, the store is served from or cannot be reached, or does not read back as it was written.
 
     """
-    with opened(file, watch) as source, copy.target_at(address, source) as target:
-        return copy.bring(source, target, watch)
+    with opened(file, watch) as source, target_at(address, source) as target:
+        return bring(source, target, watch)
 
 
 @contextmanager
@@ -155,7 +165,7 @@ def part_of(file: Path) -> Iterator[tuple[Path, int]]:
         _take(part, descriptor)
         try:
             if file.exists():
-                raise copy.RefusedError(f"{file} is there already")
+                raise RefusedError(f"{file} is there already")
             _empty(part, descriptor)
             yield part, descriptor
         finally:
@@ -172,7 +182,7 @@ def _take(part: Path, descriptor: int) -> None:
     except (BlockingIOError, FileNotFoundError):
         is_still = False
     if not is_still:
-        raise copy.RefusedError(f"{part}: another backup is being written there")
+        raise RefusedError(f"{part}: another backup is being written there")
 
 
 def _empty(part: Path, descriptor: int) -> None:
@@ -204,7 +214,7 @@ def _publish(part: Path, descriptor: int, file: Path) -> None:
 
 
 @contextmanager
-def opened(file: Path, watch: copy.CopyProgress) -> Iterator[_Backup]:
+def opened(file: Path, watch: CopyProgress) -> Iterator[_Backup]:
     """Open a backup for reading, and check that it is complete."""
     _see_that_it_is_one(file)
     try:
@@ -230,7 +240,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, migrated: Path, file: Path
     try:
         schema.prepare(connection, migrated, application=schema.BACKUP)
     except ForeignStoreError as problem:
-        raise copy.RefusedError(str(problem).replace(str(migrated), str(file))) from problem
+        raise RefusedError(str(problem).replace(str(migrated), str(file))) from problem
 
 
 def _see_that_it_is_one(file: Path) -> None:
@@ -238,10 +248,10 @@ def _see_that_it_is_one(file: Path) -> None:
         with file.open("rb") as opened:
             header = opened.read(100)
     except OSError as problem:
-        raise copy.RefusedError(f"{file}: {why(file, problem)}") from problem
+        raise RefusedError(f"{file}: {why(file, problem)}") from problem
     is_one = int.from_bytes(header[APPLICATION], "big") == schema.BACKUP
     if not header.startswith(HEADER) or not is_one:
-        raise copy.RefusedError(f"{file} is no backup of pubqueue")
+        raise RefusedError(f"{file} is no backup of pubqueue")
 
 
 def _see_that_it_is_sound(name: str, answer: sqlite3.Cursor) -> None:

@@ -8,7 +8,17 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.ports import StoreError
-from pubqueue.stores.copying import copy
+from pubqueue.stores.copying.copy import (
+    AT_ONCE,
+    BACKUP,
+    BYTES_AT_ONCE,
+    COPYING,
+    KEYS,
+    RENAMED,
+    WAITING,
+    DatabaseTable,
+    RefusedError,
+)
 from pubqueue.stores.reading_errors import in_the_way
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.connection import MINE, close_to_others, create
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.engine.ports import Store
+    from pubqueue.stores.copying.copy import Row, Source
 
 
 KINDS: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "bytes", "REAL": "real"}
@@ -37,34 +48,32 @@ class SqlitePlace:
 
     # --- reading ---
 
-    def tables(self) -> dict[str, copy.DatabaseTable]:
+    def tables(self) -> dict[str, DatabaseTable]:
         """Return its tables, by name."""
         found = self._connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         )
         return {
-            name: self._table(name)
-            for (name,) in found.fetchall()
-            if name not in (copy.BACKUP, copy.COPYING)
+            name: self._table(name) for (name,) in found.fetchall() if name not in (BACKUP, COPYING)
         }
 
-    def _table(self, name: str) -> copy.DatabaseTable:
+    def _table(self, name: str) -> DatabaseTable:
         # place, name, type, not null, default, place in the primary key, 2 or 3 if it is computed
         info = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
         kinds = {_common(name, row[1]): KINDS.get(row[2], row[2]) for row in info if not row[6]}
         key = sorted((row[5], _common(name, row[1])) for row in info if row[5])
         refers = self._connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
-        of_key = copy.KEYS.get(name) or tuple(column for _, column in key)
-        return copy.DatabaseTable(name, kinds, of_key, frozenset(row[2] for row in refers))
+        of_key = KEYS.get(name) or tuple(column for _, column in key)
+        return DatabaseTable(name, kinds, of_key, frozenset(row[2] for row in refers))
 
-    def count(self, table: copy.DatabaseTable) -> int:
+    def count(self, table: DatabaseTable) -> int:
         """Return how many rows a table has."""
         (count,) = self._connection.execute(
             f"SELECT count(*) FROM {_quoted(table.name)}"  # noqa: S608  # names of the schema
         ).fetchone()
         return int(count)
 
-    def rows(self, table: copy.DatabaseTable) -> Generator[copy.Row, None, None]:
+    def rows(self, table: DatabaseTable) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one."""
         columns, key = (_listed(table.name, names) for names in (table.columns, table.key))
         statement = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema
@@ -85,7 +94,7 @@ class SqlitePlace:
         """Return the source of the unfinished copy in it, None if there is none."""
         if self._application() != HALF_COPIED:
             return None
-        (source,) = self._connection.execute(f"SELECT source FROM {copy.COPYING}").fetchone()  # noqa: S608  # ours
+        (source,) = self._connection.execute(f"SELECT source FROM {COPYING}").fetchone()  # noqa: S608  # ours
         return str(source)
 
     def is_empty(self) -> bool:
@@ -98,9 +107,9 @@ class SqlitePlace:
         """Mark it as the unfinished copy of that store, and empty it."""
         run = self._connection.execute
         run("BEGIN IMMEDIATE")
-        run(f"DROP TABLE IF EXISTS {copy.COPYING}")
-        run(f"CREATE TABLE {copy.COPYING} (source TEXT NOT NULL) STRICT")
-        run(f"INSERT INTO {copy.COPYING} VALUES (?)", (source,))  # noqa: S608  # ours
+        run(f"DROP TABLE IF EXISTS {COPYING}")
+        run(f"CREATE TABLE {COPYING} (source TEXT NOT NULL) STRICT")
+        run(f"INSERT INTO {COPYING} VALUES (?)", (source,))  # noqa: S608  # ours
         run(f"PRAGMA application_id = {HALF_COPIED}")
         run("COMMIT")
         prepare(self._connection, self._path, application=HALF_COPIED)
@@ -113,7 +122,7 @@ class SqlitePlace:
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")  # rows lost in a power failure are copied again
 
-    def fill(self, table: copy.DatabaseTable, rows: Iterable[copy.Row]) -> None:
+    def fill(self, table: DatabaseTable, rows: Iterable[Row]) -> None:
         """Write these rows, some at a time, so that neither memory nor the log grows with their number."""
         columns = _listed(table.name, table.columns)
         values = ", ".join("?" for _ in table.columns)
@@ -141,7 +150,7 @@ class SqlitePlace:
             highest = f"SELECT ?, max(?, (SELECT coalesce(max(id), 0) FROM {_quoted(table)}))"  # noqa: S608  # names of the schema
             run("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
             run(f"INSERT INTO sqlite_sequence (name, seq) {highest}", (table, last.get(table, 0)))
-        run(f"DROP TABLE {copy.COPYING}")
+        run(f"DROP TABLE {COPYING}")
         run(f"PRAGMA application_id = {APPLICATION_ID}")
         run("COMMIT")
 
@@ -161,10 +170,10 @@ def source(store: Store) -> Iterator[SqlitePlace]:
     """Open a file to copy from: no other process writes to it, and it is read from one snapshot."""
     path = _path(store)
     if not path.is_file() or not path.stat().st_size:
-        raise copy.RefusedError(f"{path}: there is no store")
+        raise RefusedError(f"{path}: there is no store")
     with alone(path), connected(path) as connection:
         prepare(connection, path)
-        connection.execute(f"PRAGMA busy_timeout = {round(copy.WAITING * 1000)}")
+        connection.execute(f"PRAGMA busy_timeout = {round(WAITING * 1000)}")
         connection.execute("BEGIN IMMEDIATE")
         yield SqlitePlace(path, connection)
 
@@ -188,7 +197,7 @@ def running(store: Store) -> Iterator[SqlitePlace]:
     if why := in_the_way(path, os.R_OK | os.W_OK):
         raise StoreError(f"{path}: Permission denied{why}")
     if not path.is_file() or not path.stat().st_size:
-        raise copy.RefusedError(f"{path}: there is no store")
+        raise RefusedError(f"{path}: there is no store")
     with connected(path) as connection:
         check_current(connection, path)
         before = numbered(path)
@@ -198,11 +207,11 @@ def running(store: Store) -> Iterator[SqlitePlace]:
 
 
 @contextmanager
-def target(store: Store, source: copy.Source) -> Iterator[SqlitePlace]:
+def target(store: Store, source: Source) -> Iterator[SqlitePlace]:
     """Open a file to copy into, or make it."""
     path = _path(store)
     if source.name == f"sqlite://{path.resolve()}":
-        raise copy.RefusedError(f"{path} is both the source and the target")
+        raise RefusedError(f"{path} is both the source and the target")
     with alone(path):
         create(path)
         with connected(path) as connection:
@@ -223,7 +232,7 @@ def connected(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connec
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     try:
         with closing(
-            sqlite3.connect(uri, uri=True, timeout=copy.WAITING, isolation_level=None)
+            sqlite3.connect(uri, uri=True, timeout=WAITING, isolation_level=None)
         ) as connection:
             yield connection
     except sqlite3.Error as problem:
@@ -234,14 +243,14 @@ def _application(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
-def _batches(rows: Iterable[copy.Row]) -> Iterator[tuple[list[copy.Row], int]]:
+def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
     """Yield rows in lists, each with its number of bytes."""
-    batch: list[copy.Row] = []
+    batch: list[Row] = []
     byte_count = 0
     for row in rows:
         batch.append(row)
         byte_count += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-        if len(batch) == copy.AT_ONCE or byte_count > copy.BYTES_AT_ONCE:
+        if len(batch) == AT_ONCE or byte_count > BYTES_AT_ONCE:
             yield batch, byte_count
             batch, byte_count = [], 0
     yield batch, byte_count
@@ -249,12 +258,12 @@ def _batches(rows: Iterable[copy.Row]) -> Iterator[tuple[list[copy.Row], int]]:
 
 def _listed(table: str, columns: Iterable[str]) -> str:
     """Return columns by the names that they have in this store."""
-    here = {common: own for (of, own), common in copy.RENAMED.items() if of == table}
+    here = {common: own for (of, own), common in RENAMED.items() if of == table}
     return ", ".join(_quoted(here.get(column, column)) for column in columns)
 
 
 def _common(table: str, column: str) -> str:
-    return copy.RENAMED.get((table, column), column)
+    return RENAMED.get((table, column), column)
 
 
 def _quoted(name: str) -> str:
