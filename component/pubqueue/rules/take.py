@@ -152,6 +152,6 @@ def _candidate(by: Principal, facts: TakeFacts, node: Node) -> Candidate:
 
 
 def _crowded(request: Take, facts: TakeFacts) -> int | None:
-    """Return how many takes of the account may wait, if this one is too many: it gets what is there, and does not wait."""
+    """Return how many takes of the account may wait, if this one is too many: it gets an item that is ready, and does not wait."""
     most = share(MAX_OF_ACCOUNT, MAX_WAITING, MAX_WAITING - facts.waiting + 1)
     return most if request.wait and facts.of_account > most else None
