@@ -211,12 +211,12 @@ class FaceContract:
         publishing = asyncio.create_task(etl.publish("jobs", "a"))
         for name in "bcdefghi":
             assert await bee.publish("jobs", name) == ""
-        told = publishing.done() and publishing.result()
-        assert told or not publishing.done()
+        notified = publishing.done() and publishing.result()
+        assert notified or not publishing.done()
         for load in loads:
             admission.done(load)
         await until(lambda: not admission.beyond(by))
-        if await publishing:  # it was told to wait, as where all clients share a stream
+        if await publishing:  # it was refused, as where all clients share a stream
             assert await etl.publish("jobs", "a") == ""
 
     async def test_what_is_refused_is_charged_to_its_account(self, sides, connected):
