@@ -213,3 +213,16 @@ async def test_who_does_not_wait_any_more_holds_up_nobody(admission):
     admission.done(loads.pop())
     async with asyncio.timeout(TIMEOUT):
         await next_one
+
+
+async def test_reads_that_wait_hold_up_nothing_else(admission):
+    read = ReadNodes(by=EVE)
+    loads = [admission.take(EVE, 1, read) for _ in range(ACCOUNT.reads)]
+    reading = asyncio.create_task(admission.turn(EVE, reads=True))
+    await turns(3)
+    async with asyncio.timeout(TIMEOUT):
+        await admission.turn(EVE)
+    assert not reading.done()
+    admission.done(loads.pop())
+    async with asyncio.timeout(TIMEOUT):
+        await reading

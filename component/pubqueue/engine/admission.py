@@ -62,9 +62,10 @@ class Admission:
         self._used: dict[Jid, Used] = {}
         self._payers = lru_cache(maxsize=4096)(payers)
         self._watchers: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        self._waiting: dict[Jid, deque[tuple[Principal, bool, Callable[[], None]]]] = {}
-        """What waits until its account may come in again; the account whose turn is next comes first."""
+        self._waiting: dict[tuple[Jid, bool], deque[tuple[Principal, Callable[[], None]]]] = {}
+        """What waits until its account may come in again, to read or to do anything else; who is next comes first."""
         self._looking: asyncio.Handle | None = None
+        self._later: asyncio.TimerHandle | None = None
         self.count = 0
         self.byte_count = 0
         self.reads = 0
@@ -99,12 +100,12 @@ class Admission:
 
     def wait(self, by: Principal, call: Callable[[], None], *, reads: bool = False) -> None:
         """Call once, when the account may come in again. Accounts take turns, each with one call."""
-        self._waiting.setdefault(by.account, deque()).append((by, reads, call))
+        self._waiting.setdefault((by.account, reads), deque()).append((by, call))
         self._look_soon()
 
     def may_enter(self, by: Principal, *, reads: bool = False) -> bool:
-        """Return whether the account may come in with one more request now: nothing of its own waits."""
-        return by.account not in self._waiting and not self.stops(by, reads=reads)
+        """Return whether the account may come in with one more request now: no other one of its own waits."""
+        return (by.account, reads) not in self._waiting and not self.stops(by, reads=reads)
 
     async def turn(self, by: Principal, *, reads: bool = False) -> None:
         """Return when the account may come in with one more request."""
@@ -195,33 +196,31 @@ class Admission:
     # --- those who wait ---------------------------------------------------------------------------
 
     def _look_soon(self) -> None:
-        """Let some in with the next turn of the loop; a look that is due later is brought forward."""
-        if isinstance(self._looking, asyncio.TimerHandle):
-            self._looking.cancel()
-            self._looking = None
+        """Let some in with the next turn of the loop."""
         if self._looking is None:
             self._looking = asyncio.get_running_loop().call_soon(self._let_in)
 
     def _let_in(self) -> None:
         """Call one of each account that may come in. They take what they want before the next look."""
         self._looking, moved = None, False
-        for account in tuple(self._waiting):
-            line = self._waiting[account]
-            by, reads, call = line[0]
-            if self.stops(by, reads=reads):
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        for key in tuple(self._waiting):
+            line = self._waiting[key]
+            by, call = line[0]
+            if self.stops(by, reads=key[1]):
                 continue
             line.popleft()
-            del self._waiting[account]
+            del self._waiting[key]
             if line:
-                self._waiting[account] = line  # behind all others
+                self._waiting[key] = line  # behind all others
             moved = True
             call()
-        if self._waiting:
-            loop = asyncio.get_running_loop()
-            if moved:
-                self._looking = loop.call_soon(self._let_in)
-            elif self._looking is None:
-                self._looking = loop.call_later(LOOK, self._let_in)
+        if moved and self._waiting:
+            self._look_soon()
+        elif self._waiting:  # the cost of refusals is forgiven by time alone
+            self._later = asyncio.get_running_loop().call_later(LOOK, self._look_soon)
 
     def _of(self, who: Jid) -> Used:
         if who not in self._used:
