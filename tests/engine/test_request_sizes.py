@@ -15,10 +15,10 @@ from harness.batches.shell import Shell
 from pubqueue.engine import table
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.decision import Refusal
-from pubqueue.model.entities import Affiliation, ItemId, Jid
+from pubqueue.model.entities import Affiliation, ItemId, Jid, Policy
 from pubqueue.model.transactions import Mark
 from pubqueue.rules.dead_letters import Cancel, Redrive
-from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.nodes import SetAffiliations, SetPolicy
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.subscribers import SetSubscriptions, Wish
 from pubqueue.rules.together import Together
@@ -54,6 +54,11 @@ def affiliates(count):
     )
 
 
+def gives(count):
+    given = tuple((Jid(f"{n}@x"), Affiliation.MEMBER) for n in names(count))
+    return SetPolicy(BY, JOBS, Policy("{}", given))
+
+
 def subscribes(count):
     wishes = tuple(Wish(Jid(f"{n}@x"), "subscribed", None, f"s{n}") for n in names(count))
     return SetSubscriptions(BY, JOBS, wishes)
@@ -72,6 +77,7 @@ MAKES = {
     "release":       (MAX_NAMED,     lambda count: FreeLocks(BY, JOBS, names(count))),
     "redrive":       (MAX_NAMED,     lambda count: Redrive(BY, JOBS, names(count))),
     "affiliations":  (MAX_ENTRIES,   affiliates),
+    "policy":        (MAX_ENTRIES,   gives),
     "subscriptions": (MAX_ENTRIES,   subscribes),
 }
 # fmt: on

@@ -279,9 +279,6 @@ class Broker:
             return
         if type(request) in NOTED:
             request, answer = self._noted(request, answer)
-        self._enqueue(request, answer)
-
-    def _enqueue(self, request: Request, answer: Callable[[Reply], None]) -> None:
         self._waiting.add(request, answer)
         if not self._work.is_awake:
             self._work.wake()
@@ -315,7 +312,8 @@ class Broker:
         is still valid: nothing is delivered to one whose is not.
         """
         take, decided = self._takers.add(request, answer, holds)
-        self._enqueue(take, self.admission.counted(take.by, take, 0, decided))
+        self._waiting.add(take, self.admission.counted(take.by, take, 0, decided))
+        self._work.wake()
         return partial(self._takers.withdraw, take.number)
 
     def judge_waits_again(self) -> None:

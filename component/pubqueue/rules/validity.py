@@ -82,6 +82,7 @@ HIGHEST_NUMBER: Final = 10**18 - 1
 """Of a version, a part, an attempt, and of every count: no store has to keep a higher one."""
 
 NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
+NOT_THERE: Final = Refused(Refusal.NODE_NOT_FOUND)
 NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid ItemID")
 NO_SPAN: Final = "a duration is a number of seconds, up to a hundred years"
 _TWICE: Final = "an item id occurs twice in one request"
@@ -109,12 +110,13 @@ def of_node(request: NamesNode) -> Refused | None:
     """Refuse a request with an invalid name of a node, or that of a project which does not exist for the account."""
     if request.node is None:
         return None
-    return _of_name(request.by, request.node) if is_node(request.node) else NO_NODE_ID
+    if not is_node(request.node):
+        return NO_NODE_ID
+    return None if request.by.projects is None else _of_name(request.by, request.node)
 
 
 def _of_name(by: Principal, node: NodeName) -> Refused | None:
-    hides = by.projects is not None and is_hidden(by, node)
-    return Refused(Refusal.NODE_NOT_FOUND) if hides else None
+    return NOT_THERE if is_hidden(by, node) else None
 
 
 def of_project(request: NamesNode) -> Refused | None:
@@ -136,8 +138,10 @@ def of_description(request: Describe) -> Refused | None:
 
 def of_publish(request: Publish) -> Refused | None:
     """Refuse names, priorities and spans beyond their bounds, and an id that occurs twice."""
-    if (no := of_node(request)) is not None:
-        return no
+    if not is_node(request.node):
+        return NO_NODE_ID
+    if request.by.projects is not None and is_hidden(request.by, request.node):
+        return NOT_THERE
     drafts = request.drafts
     if request.key is not None and (no := _of_key(request.key, drafts)) is not None:
         return no
@@ -218,8 +222,10 @@ def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
 
 def of_settle(request: Settle) -> Refused | None:
     """Refuse a name or a pause beyond its bounds, and an id that occurs twice."""
-    if (no := of_node(request)) is not None:
-        return no
+    if not is_node(request.node):
+        return NO_NODE_ID
+    if request.by.projects is not None and is_hidden(request.by, request.node):
+        return NOT_THERE
     if request.delay is not None and (no := _of_span(request.delay)) is not None:
         return no
     if request.remember is not None and (no := _of_memory(request)) is not None:

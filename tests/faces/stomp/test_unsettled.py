@@ -304,5 +304,6 @@ async def test_nobody_notices_clients_that_end_without_reading(served, said):
                 client.sendall(said)
             if number % 50 == 0:
                 await put(etl, f"{number}")
+                await until(lambda: len(served.face.listener.connections) == 1)
                 assert (await etl.hear()).headers["item-id"] == f"{number}"
     assert {line["event"] for line in logs} <= {"worker.subscribed", "worker.arrived"}
