@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Protocol
+
+import httpx
 
 from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import Scrypt, User
@@ -18,7 +21,7 @@ from pubqueue.rules.access import CreationPolicy
 from pubqueue.wiring.serving import now
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pubqueue.engine.ports import Store
     from pubqueue.testing.engine import Calendar
@@ -145,6 +148,20 @@ async def two_sides(
             await side.begin()
             ends.push_async_callback(_end, side)
         yield sides
+
+
+class InTurnTransport(httpx.AsyncHTTPTransport):
+    """Sends requests to the places of several instances in turn, as a load balancer does: clients see one host."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        super().__init__()
+        self._places = itertools.cycle([httpx.URL(root) for root in roots])
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request to the next instance, under the host that the client has named."""
+        place = next(self._places)
+        request.url = request.url.copy_with(host=place.host, port=place.port)
+        return await super().handle_async_request(request)
 
 
 async def _end(side: Side) -> None:

@@ -5,13 +5,15 @@ leaves gives it back.
 """
 
 import asyncio
+import itertools
 from base64 import b64encode
 from contextlib import suppress
+from functools import partial
 
 import grpc
 import pytest
 from faces import contract
-from faces.contract import BytesContract, FaceContract, TakeContract, make_store
+from faces.contract import BytesContract, FaceContract, InTurn, TakeContract, make_store
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from faces.sides import RIGHT, SERVICE, two_sides
@@ -219,3 +221,54 @@ class TestGrpc(FaceContract):  # G51
     @pytest.fixture
     def face_of(self):
         return clients.a_face
+
+
+class ChannelsInTurn:
+    """Channels to several instances, of which each call takes another than the one before, as behind a load balancer."""
+
+    def __init__(self, channels):
+        self._next = itertools.cycle(channels)
+
+    def _in_turn(self, kind, *args, **more):
+        def call(*given, **fields):
+            return getattr(next(self._next), kind)(*args, **more)(*given, **fields)
+
+        return call
+
+    def __getattr__(self, kind):
+        return partial(self._in_turn, kind)
+
+
+class TestGrpcInTurn(InTurn, TestGrpc):  # G51
+    @pytest.fixture
+    async def connected(self, ids, channels, early, sides):
+        made = []
+        for side in sides:
+            await until(lambda: side.face.addresses)  # noqa: B023
+            port = side.face.addresses[0][1]
+            channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+
+        async def connect(_side, name):
+            in_turn = ChannelsInTurn([*channels.values()])
+            made.append(GrpcClient(in_turn, name, RIGHT, ids))
+            return made[-1]
+
+        yield connect
+        for client in made:
+            await client.breaks()
+
+    async def test_a_page_goes_on_at_the_next_instance(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        publisher = etl._publisher
+        names = [f"projects/xmpp/topics/t{number}" for number in range(6)]
+        for name in names:
+            await publisher.CreateTopic(name=name)
+        found, token = [], ""
+        while not found or token:
+            page = await publisher.ListTopics(
+                project="projects/xmpp", page_size=1, page_token=token
+            )
+            found += [one.name for one in page.topics]
+            token = page.next_page_token
+        assert sorted(found) == sorted({*names, *found})
+        assert set(names) <= set(found)
