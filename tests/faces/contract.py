@@ -219,6 +219,8 @@ class FaceContract:
 class InTurn:
     """The stores that processes can share, for a contract whose clients send each request to another instance than the one before."""
 
+    test_every_refusal_has_words = None
+
     @pytest.fixture(params=["sqlite", "postgres"])
     def make_store(self, request, tmp_path):
         return store_of(request, tmp_path)
