@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import string
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from grpc import StatusCode
@@ -213,7 +214,9 @@ async def create_topic(call: Call, request: tech.Topic) -> tech.Topic:
 async def publish(call: Call, request: tech.PublishRequest) -> tech.Empty:
     """Publish one message."""
     size = call.size or request.ByteSize()
-    publishing = topics.publish(call, _name(request.topic), [read(request.message)], size)
+    publishing = topics.publish(
+        call, _name(request.topic), partial(_read_all, [request.message]), size
+    )
     del request  # it may be large, and is not needed while the message is published
     await publishing
     return tech.Empty()
@@ -222,9 +225,10 @@ async def publish(call: Call, request: tech.PublishRequest) -> tech.Empty:
 async def publish_batch(call: Call, request: tech.PublishBatchRequest) -> tech.PublishBatchResponse:
     """Publish messages, all or none."""
     size = call.size or request.ByteSize()
-    given = map(read, request.messages)
-    publishing = topics.publish(call, _name(request.topic), [*given], size)
-    del request, given
+    publishing = topics.publish(
+        call, _name(request.topic), partial(_read_all, request.messages), size
+    )
+    del request
     return tech.PublishBatchResponse(message_ids=await publishing)
 
 
@@ -352,6 +356,10 @@ def shown_subscription(node: Node) -> tech.Subscription:
 
 
 # From messages of `tech.pubsub` to those of the face, and back. Pure.
+
+
+def _read_all(given: Iterable[tech.PubsubMessage]) -> list[StoredMessage]:
+    return [read(one) for one in given]
 
 
 def read(given: tech.PubsubMessage) -> StoredMessage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.empty_pb2 import Empty
@@ -179,7 +180,7 @@ async def update_topic(call: Call, request: v1.UpdateTopicRequest) -> v1.Topic:
 async def publish(call: Call, request: v1.PublishRequest) -> v1.PublishResponse:
     """Publish messages, all or none, of up to one ordering key."""
     size = call.size or request.ByteSize()
-    publishing = topics.publish(call, request.topic, _given(request), size)
+    publishing = topics.publish(call, request.topic, partial(_given, request), size)
     del request  # it may be large, and is not needed while the messages are published
     return v1.PublishResponse(message_ids=await publishing)
 
