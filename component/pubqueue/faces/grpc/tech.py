@@ -141,6 +141,11 @@ async def take(call: Call, request: tech.PullRequest) -> Pulled:
 async def pull_batch(call: Call, request: tech.PullBatchRequest) -> tech.PullBatchResponse:
     """Return up to the requested number of messages; wait for the first, unless the answer is wanted at once."""
     items, name = await take_batch(call, request), subscription_name(request.subscription)
+    shown = partial(_pulled_batch, items, name)
+    return await subscriptions.beside(items, shown)
+
+
+def _pulled_batch(items: Iterable[Pulled], name: str) -> tech.PullBatchResponse:
     return tech.PullBatchResponse(pull_responses=[pulled(*item, name) for item in items])
 
 

@@ -16,10 +16,11 @@ from pubqueue.faces.grpc.wire import ResourceKind, is_project, name_of, service,
 from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pubqueue.faces.grpc.calls import Call, Streaming, Unary
     from pubqueue.faces.grpc.wire import StoredMessage
+    from pubqueue.model.entities import Item, Node
 
 
 # `google.pubsub.v1.Subscriber`: a row for each rpc.
@@ -83,6 +84,11 @@ async def pull(call: Call, request: v1.PullRequest) -> v1.PullResponse:
     wait = 0.0 if request.return_immediately else WAIT
     node = await subscriptions.found(call, request.subscription)
     items = await subscriptions.pull(call, request.subscription, request.max_messages, wait)
+    shown = partial(_pulled, items, node)
+    return await subscriptions.beside(items, shown)
+
+
+def _pulled(items: Iterable[tuple[Item, bytes]], node: Node) -> v1.PullResponse:
     return v1.PullResponse(received_messages=[received(*item, node) for item in items])
 
 
