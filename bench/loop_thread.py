@@ -1,7 +1,7 @@
-"""`.venv/bin/python -m bench.loop_thread`: how long one request of an ordinary account holds up everybody.
+"""`.venv/bin/python -m bench.loop_thread`: how long one request of an ordinary account occupies the thread of the event loop.
 
 A service runs with all protocols. Each load is one request, of the most that its protocol takes. Measured is the processor time
-of the thread of the event loop, which serves everybody, so the load of the machine does not matter. Idle time is deducted.
+of that thread, which serves all clients, so the load of the machine does not matter. Idle time is deducted.
 """
 
 from __future__ import annotations

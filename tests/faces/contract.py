@@ -192,8 +192,8 @@ class FaceContract:
         publishing = asyncio.create_task(etl.publish("jobs", "a"))
         for name in "bcdefghi":
             assert await bee.publish("jobs", name) == ""
-        told = publishing.done() and publishing.result()
-        assert told or not publishing.done()
+        answer = publishing.done() and publishing.result()
+        assert answer or not publishing.done()
         for admission, load in loads:
             admission.done(load)
         await until(lambda: not any(one.beyond(by) for one in admissions))

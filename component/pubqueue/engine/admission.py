@@ -54,7 +54,7 @@ class Load(Struct, frozen=True):
 class Admission:
     """Counts unanswered requests, and says who has to wait.
 
-    Those who watch are told when the total reaches its bound, and when half of it is done.
+    Those who watch are notified when the total reaches its bound, and when half of it is done.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,7 +71,7 @@ class Admission:
         self.is_full = False
 
     def watch(self, on_full: Callable[[], None], on_room: Callable[[], None]) -> None:
-        """Have a protocol whose clients share one stream told when to pause it, and when to go on."""
+        """Have a protocol whose clients share one stream notified when to pause it, and when to go on."""
         self._watchers.append((on_full, on_room))
 
     # --- judged before anything is read or loaded -------------------------------------------------

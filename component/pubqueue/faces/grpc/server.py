@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MISSING: Final = "A request of this rpc has a message."
-MOST: Final = 8 << 20
-"""Bytes of a request that publishes nothing, such as 2,500 ack ids of 3,000 characters. It is parsed in one go, and everybody waits for that."""
+MAX_REQUEST: Final = 8 << 20
+"""Bytes of a request that publishes nothing, such as 2,500 ack ids of 3,000 characters. It is parsed in one go, and every client waits for that."""
 
-TOO_MANY_BYTES: Final = f"A request of this rpc has at most {MOST} bytes."
+TOO_MANY_BYTES: Final = f"A request of this rpc has at most {MAX_REQUEST} bytes."
 TOO_LARGE: Final = f"A request of this rpc has less than {LARGE} bytes."
 
 
@@ -79,7 +79,7 @@ async def each_whole(requests: AsyncIterator[Unread]) -> AsyncIterator[Any]:
 
     """
     async for request in requests:
-        if request.size > MOST:
+        if request.size > MAX_REQUEST:
             raise invalid(TOO_MANY_BYTES)
         yield whole(request)
 
@@ -113,7 +113,7 @@ class Answering:
                 if request.size < LARGE:
                     return await handle(call, whole(request))
                 try:
-                    if request.size > MOST and not method[1].startswith("Publish"):
+                    if request.size > MAX_REQUEST and not method[1].startswith("Publish"):
                         raise invalid(TOO_MANY_BYTES)
                     if waits:  # it would keep its bytes and its turn
                         raise invalid(TOO_LARGE)

@@ -287,7 +287,7 @@ class PullConsumers:
         return self._turns.setdefault((by.jid, node), asyncio.Lock())
 
     def until(self, wait: float) -> tuple[Millis, Millis]:
-        """Return until when a consumer that waits so many seconds has to be kept, and until when it is kept if that is stored anew."""
+        """Return until when a consumer that waits so many seconds has to be kept, and until when it is kept if that is stored again."""
         idle, now = self._settings().consumer_idle, self._broker.now()
         return Millis(now + span(wait + idle)), Millis(now + span(wait + idle * 1.5))
 

@@ -111,7 +111,7 @@ async def consume(exchange: Exchange) -> web.Response:
 
 
 async def _received(exchange: Exchange, row: Registration, number: int, where: str) -> Registration:
-    """Move the position to that of a link which another instance has just given: who has the link has the message before it.
+    """Move the position to that of a link that another instance has just given: with a link goes the message before it.
 
     Raises:
         ProblemError: no message can have had this number.
