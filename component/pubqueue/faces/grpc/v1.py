@@ -9,17 +9,16 @@ from google.protobuf.empty_pb2 import Empty
 
 from pubqueue.faces.grpc import fields, iam, streaming, subscriptions, topics
 from pubqueue.faces.grpc.calls import Service, refused
-from pubqueue.faces.grpc.fields import read, received
+from pubqueue.faces.grpc.fields import received
 from pubqueue.faces.grpc.statuses import invalid, unimplemented
 from pubqueue.faces.grpc.streaming import streaming_pull
-from pubqueue.faces.grpc.wire import ResourceKind, is_project, name_of, service, v1
+from pubqueue.faces.grpc.wire import ResourceKind, StoredMessage, is_project, name_of, service, v1
 from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pubqueue.faces.grpc.calls import Call, Streaming, Unary
-    from pubqueue.faces.grpc.wire import StoredMessage
     from pubqueue.model.entities import Item, Node
 
 
@@ -189,6 +188,18 @@ async def publish(call: Call, request: v1.PublishRequest) -> v1.PublishResponse:
     publishing = topics.publish(call, request.topic, partial(_given, request), size)
     del request  # it may be large, and is not needed while the messages are published
     return v1.PublishResponse(message_ids=await publishing)
+
+
+def read(given: v1.PubsubMessage) -> StoredMessage:
+    """Return a message that is to be published. Its id and its time, which the service sets, are ignored.
+
+    Raises:
+        CallError: it has neither data nor attributes.
+
+    """
+    if not given.data and not given.attributes:
+        raise invalid("Some messages in the batch are empty: each needs data or attributes")
+    return StoredMessage(given.data, dict(given.attributes), given.ordering_key)
 
 
 def _given(request: v1.PublishRequest) -> list[StoredMessage]:
