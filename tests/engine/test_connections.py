@@ -9,6 +9,7 @@ from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import free_connections
+from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, Principal
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.subscribe import Unsubscribe
@@ -47,5 +48,25 @@ async def test_only_connections_of_the_instance_are_freed(monkeypatch):
 
     held = [await holder(number) for number in range(len(people))]
     assert held == [*[(None, 0)] * len(LINES), (LOOKS_SO, 0), (OTHERS, 0), (ANN, 0)]
+    await broker.stop()
+    await store.close()
+
+
+async def test_what_is_freed_of_its_own_number_is_of_an_earlier_start():
+    store = MemoryStore()
+    await store.open()
+    service = Principal(SERVICE, admin=True)
+    broker = Broker(store, Terms(CreationPolicy.ANYONE), clock=lambda: NOW, service=service)
+    WatchedFace(broker, []).up()
+    broker.start()
+    before = [Jid(f"bee@{SERVICE}/line.0.{name}") for name in ("1", "0123abcd-1")]
+    newcomer = Jid(f"bee@{SERVICE}/line.0.{broker.new_name(1)}")
+    await broker.handle(a_queue(access_model="open"))
+    for jid in (*before, newcomer):
+        await broker.handle(joins(jid))
+    await free_connections(broker, store, 0)
+    for jid in (*before, newcomer):
+        reply = await broker.handle(Unsubscribe(who(jid), JOBS, jid))
+        assert isinstance(reply, Refused) == (jid != newcomer)
     await broker.stop()
     await store.close()

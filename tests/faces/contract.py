@@ -1,7 +1,8 @@
 """The contract of faces: what a queue promises holds at each of them, whichever instance a client is connected to.
 
 A class that inherits `FaceContract` has two fixtures. `connected` is a function that connects an account to an instance, and returns a
-`sides.Client`; `words_for`, one that returns what a client is told of a refusal. Faces whose clients are connected to the instance itself inherit
+`sides.Client`; `words_for`, one that returns what a client is told of a refusal. Faces whose clients are bound to no connection
+have a second class, whose clients send their requests to the two instances in turn. Faces whose clients are connected to the instance itself inherit
 `ConnectionContract` too; the classes after it are for protocols that have more, each with what the one before has.
 """
 
@@ -65,6 +66,11 @@ UNWILLING = [{"max_items": 1}, {"publish_paused": True}, {"max_payload_size": 1}
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def make_store(request, tmp_path):
     """How to open the one store of a test, again for each instance."""
+    return store_of(request, tmp_path)
+
+
+def store_of(request, tmp_path):
+    """Return how to open the store of the parameter."""
     if request.param == "memory":
         return partial(MemoryStore, Memory())
     if request.param == "sqlite":
@@ -204,18 +210,19 @@ class FaceContract:
     ):
         one, _ = sides
         etl, bee = await connected(one, "etl"), await connected(one, "bee")
-        by, admission = payer(etl), one.broker.admission
-        if why == "cost":
+        by, admissions = payer(etl), [side.broker.admission for side in sides]
+        for admission in admissions if why == "cost" else ():
             admission.charge(by, ACCOUNT.refused + 0.1)
-        loads = [admission.take(by, 0) for _ in range(ACCOUNT.requests if why != "cost" else 0)]
+        count = ACCOUNT.requests if why != "cost" else 0
+        loads = [(one, one.take(by, 0)) for one in admissions for _ in range(count)]
         publishing = asyncio.create_task(etl.publish("jobs", "a"))
         for name in "bcdefghi":
             assert await bee.publish("jobs", name) == ""
-        notified = publishing.done() and publishing.result()
-        assert notified or not publishing.done()
-        for load in loads:
+        answer = publishing.done() and publishing.result()
+        assert answer or not publishing.done()
+        for admission, load in loads:
             admission.done(load)
-        await until(lambda: not admission.beyond(by))
+        await until(lambda: not any(one.beyond(by) for one in admissions))
         if await publishing:  # it was refused, as where all clients share a stream
             assert await etl.publish("jobs", "a") == ""
 
@@ -223,7 +230,8 @@ class FaceContract:
         one, _ = sides
         etl, bee = await connected(one, "etl"), await connected(one, "bee")
         charged = []
-        one.broker.admission.charge = lambda by, seconds: charged.append((by.account, seconds > 0))
+        for side in sides:
+            side.broker.admission.charge = lambda by, cost: charged.append((by.account, cost > 0))
         assert await bee.publish("jobs", "b") == ""
         assert charged == []
         assert await etl.publish("nowhere", "a") != ""
@@ -232,6 +240,16 @@ class FaceContract:
     @pytest.mark.parametrize("refusal", Refusal)
     def test_every_refusal_has_words(self, refusal, words_for):
         assert words_for(Refused(refusal, "because", 7))
+
+
+class InTurn:
+    """The stores that processes can share, for a contract whose clients send each request to another instance than the one before."""
+
+    test_every_refusal_has_words = None
+
+    @pytest.fixture(params=["sqlite", "postgres"])
+    def make_store(self, request, tmp_path):
+        return store_of(request, tmp_path)
 
 
 class ConnectionContract(FaceContract):
@@ -438,7 +456,7 @@ class TakeContract(AccountContract):
         etl, bee = await connected(one, "etl"), await connected(other, "bee")
         for name in "abc":
             waiting = asyncio.create_task(bee.take("jobs", 1, TIMEOUT))
-            await until(lambda: other.broker.waiting.takes)
+            await until(lambda: any(side.broker.waiting.takes for side in sides))
             assert await etl.publish("jobs", name) == ""
             assert await waiting == ([name], "")
             assert await bee.retract("jobs", name) == ""

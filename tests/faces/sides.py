@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+import httpx
 from harness.servers.users import SERVICE
 
 from pubqueue.engine.broker import Broker
@@ -16,7 +18,7 @@ from pubqueue.model.entities import Principal
 from pubqueue.rules.access import CreationPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from pubqueue.engine.ports import Store
     from pubqueue.testing.engine import Calendar
@@ -133,6 +135,20 @@ async def two_sides(
             await side.begin()
             ends.push_async_callback(_end, side)
         yield sides
+
+
+class InTurnTransport(httpx.AsyncHTTPTransport):
+    """Sends requests to the places of several instances in turn, as a load balancer does: clients see one host."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        super().__init__()
+        self._places = itertools.cycle([httpx.URL(root) for root in roots])
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request to the next instance, under the host that the client has named."""
+        place = next(self._places)
+        request.url = request.url.copy_with(host=place.host, port=place.port)
+        return await super().handle_async_request(request)
 
 
 async def _end(side: Side) -> None:

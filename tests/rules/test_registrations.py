@@ -125,6 +125,26 @@ def test_the_runner_alone_notes_how_pushes_went():
     assert r.note_push(note, r.NamedFacts(None)) == refuse(Refusal.ITEM_NOT_FOUND)
 
 
+def test_one_that_is_pulled_is_in_use_until_the_latest_time_that_was_noted():
+    row = replace(ROW, until=NOW + 5)
+    assert row.is_pulled
+    assert not replace(row, runner="one").is_pulled
+    assert not ROW.is_pulled
+    note = r.NotePush(SERVICE, "r", "", position=3, until=NOW + 9)
+    after = replace(row, position=3, until=NOW + 9, revision=2)
+    assert r.note_push(note, r.NamedFacts(row)) == kept(after)
+    before = replace(note, until=NOW + 1)
+    assert r.note_push(before, r.NamedFacts(row)) == kept(replace(after, until=NOW + 5))
+
+
+def test_registrations_that_are_pulled_have_a_limit_of_their_own():
+    pulled = replace(ROW, until=NOW + 5)
+    for row, most in ((ROW, r.MAX_OF_ACCOUNT), (pulled, r.MAX_PULLED)):
+        assert register(row=row, count=most - 1).changes
+        full = register(row=row, count=most)
+        assert full == refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=most)
+
+
 def test_accounts_neither_claim_nor_note():
     assert claim(ROW, by=ETL) == refuse(Refusal.FORBIDDEN)
     assert r.note_push(r.NotePush(ETL, "r", "one"), r.NamedFacts(ROW)) == refuse(Refusal.FORBIDDEN)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.fan_out import Ask
     from pubqueue.engine.ports import Store
     from pubqueue.model.decision import Reply, Request
-    from pubqueue.model.entities import Jid, Principal
+    from pubqueue.model.entities import Connection, Jid, Principal
     from pubqueue.model.replies import About
 
     Taken = tuple[Request, Callable[[Reply], None]]
@@ -99,6 +100,8 @@ class Broker:
         self.outbox = Outbox(self._reach_others, self._reach_changed)
         self.admission = Admission()
         """Judges who may come in with a request; faces ask it before they read one."""
+        self.life = secrets.token_hex(4)
+        """A word of this start: names of connections begin with it (`new_name`), so that none of an earlier start comes again."""
         self.clients = Clients()
         """The clients that are connected to this process."""
         self.newcomers = Newcomers()
@@ -191,6 +194,14 @@ class Broker:
             least=lambda: self.outbox.least,
             largest_of=self.outbox.largest_of,
         )
+
+    def new_name(self, number: int) -> str:
+        """Return the name of a connection of this process, by its number."""
+        return f"{self.life}-{number}"
+
+    def is_from_before(self, one: Connection) -> bool:
+        """Return whether a connection under the number of this process is of an earlier start."""
+        return not one.name.startswith(f"{self.life}-")
 
     def adopt(self, terms: Terms) -> None:
         """Use these settings from the next batch on."""

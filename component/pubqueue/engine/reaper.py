@@ -267,9 +267,14 @@ def _holders(service: Jid, instance: int, after: Jid | None, tx: Transaction) ->
 
 
 def _is_of(broker: Broker, jid: Jid, instance: int) -> bool:
-    """Return whether the address is a connection of the instance: the store's pattern may match others too."""
+    """Return whether the address is a connection of the instance, and not of this process, if the number is its own now.
+
+    The store's pattern may match others too.
+    """
     found = connection(jid, broker.service)
-    return found is not None and found.instance == instance
+    if found is None or found.instance != instance:
+        return False
+    return instance != broker.instance.number or broker.is_from_before(found)
 
 
 # Ends messages of assured service whose time is over, and forgets the answers that are remembered no more.

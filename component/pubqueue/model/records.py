@@ -476,13 +476,16 @@ class ServiceSecret(Struct, frozen=True, gc=False):
 MAX_OF_ACCOUNT = 100
 """Registrations of one account."""
 
+MAX_PULLED = 1000
+"""Registrations of one account, in addition, that are pulled for as long as they are used."""
+
 
 class Registration(Struct, frozen=True, gc=False):
     """Where items are pushed to.
 
     `words` belong to the face that pushes. `position` is the number of the last item of a plain node that was pushed, and
     `following` a URL that the target has given for the next one. The instance `runner` pushes until `until`; another may take
-    over after that.
+    over after that. Without a `runner`, items are not pushed but pulled, and the registration is in use until `until`.
     """
 
     name: str
@@ -501,6 +504,11 @@ class Registration(Struct, frozen=True, gc=False):
     until: Millis = Millis(0)
     revision: int = 0
     """Rises with each change."""
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether it is pulled, and ends when it is not used for long."""
+        return not self.runner and self.until > 0
 
     def __repr__(self) -> str:
         """Show only the name: the words may contain passwords."""

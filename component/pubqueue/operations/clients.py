@@ -58,7 +58,7 @@ def _ask_registrations(by: Principal, given: Given) -> Request:
 
 
 def _registrations(page: Registrations, _given: Given) -> Answer:
-    rows = tuple(map(_registration, page.entries))
+    rows = tuple(_registration(one) for one in page.entries if not one.is_pulled)
     note = count(len(rows), "registration")
     note = f"These are {note}; there are more." if page.more else f"{note}."
     return Answer(note, rows, page.entries[-1].name if rows else "", more=page.more)

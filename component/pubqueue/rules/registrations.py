@@ -10,7 +10,13 @@ from msgspec.structs import replace
 from pubqueue.model.changes import DropRow, PutRow
 from pubqueue.model.decision import Decision, Read, Refusal, Request, refuse
 from pubqueue.model.entities import Affiliation, Millis, later
-from pubqueue.model.records import MAX_OF_ACCOUNT, PushedNodes, Registration, Registrations
+from pubqueue.model.records import (
+    MAX_OF_ACCOUNT,
+    MAX_PULLED,
+    PushedNodes,
+    Registration,
+    Registrations,
+)
 from pubqueue.rules import access
 
 if TYPE_CHECKING:
@@ -79,10 +85,12 @@ class NotePush(Request, frozen=True, gc=False):
     position: int = 0
     following: str = ""
     ended: bool = False
+    until: Millis = Millis(0)
+    """Until when one that is pulled is in use, if later than before."""
 
 
 class RegisterFacts(Struct, frozen=True, gc=False):
-    """The node, the account's affiliation, the registration of the name, and how many the account has."""
+    """The node, the account's affiliation, the registration of the name, and how many of its kind the account has."""
 
     node: Node | None
     affiliation: Affiliation
@@ -129,8 +137,9 @@ def register(request: Register, facts: RegisterFacts) -> Decision:
     known = facts.known
     if row.account != by.account or (known is not None and known.account != by.account):
         return refuse(Refusal.FORBIDDEN)
-    if known is None and facts.count >= MAX_OF_ACCOUNT:
-        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=MAX_OF_ACCOUNT)
+    most = MAX_PULLED if row.is_pulled else MAX_OF_ACCOUNT
+    if known is None and facts.count >= most:
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=most)
     return _put(replace(row, revision=1 if known is None else known.revision + 1))
 
 
@@ -184,6 +193,7 @@ def note_push(request: NotePush, facts: NamedFacts) -> Decision:
         disabled=row.disabled or request.disabled,
         position=max(row.position, request.position),
         following=request.following,
+        until=max(row.until, request.until),
     )
     return _put(after)
 

@@ -5,13 +5,15 @@ leaves gives it back.
 """
 
 import asyncio
+import itertools
 from base64 import b64encode
 from contextlib import suppress
+from functools import partial
 
 import grpc
 import pytest
 from faces import contract
-from faces.contract import BytesContract, FaceContract, TakeContract, make_store
+from faces.contract import BytesContract, FaceContract, InTurn, TakeContract, make_store
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from faces.sides import two_sides
@@ -220,3 +222,85 @@ class TestGrpc(FaceContract):  # G51
     @pytest.fixture
     def face_of(self):
         return clients.a_face
+
+
+class ChannelsInTurn:
+    """Channels to several instances, of which each call takes another than the one before, as behind a load balancer."""
+
+    def __init__(self, channels):
+        self._next = itertools.cycle(channels)
+
+    def _in_turn(self, kind, *args, **more):
+        def call(*given, **fields):
+            return getattr(next(self._next), kind)(*args, **more)(*given, **fields)
+
+        return call
+
+    def __getattr__(self, kind):
+        return partial(self._in_turn, kind)
+
+
+class PollingClient(GrpcClient):
+    """A client without streams: who subscribes pulls as many as its window allows."""
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self._room = asyncio.Condition()
+
+    async def subscribe(self, node, window):
+        self._reading.append(asyncio.create_task(self._poll(node, window)))
+        return ""
+
+    async def _poll(self, node, window):
+        while True:
+            async with self._room:
+                await self._room.wait_for(lambda: len(self._held) < window)
+            names, _ = await self.take(node, window - len(self._held), 50)
+            for name in names:
+                self._items.put_nowait(name)
+
+    async def retract(self, node, item):
+        why = await super().retract(node, item)
+        async with self._room:
+            self._room.notify_all()
+        return why
+
+    async def breaks(self):
+        for polling in self._reading:
+            polling.cancel()
+        await super().breaks()
+
+
+class TestGrpcInTurn(InTurn, TestGrpc):  # G51
+    @pytest.fixture
+    async def connected(self, ids, channels, early, sides):
+        made = []
+        for side in sides:
+            await until(lambda: side.face.addresses)  # noqa: B023
+            port = side.face.addresses[0][1]
+            channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+
+        async def connect(_side, name):
+            in_turn = ChannelsInTurn([*channels.values()])
+            made.append(PollingClient(in_turn, name, RIGHT, ids))
+            return made[-1]
+
+        yield connect
+        for client in made:
+            await client.breaks()
+
+    async def test_a_page_goes_on_at_the_next_instance(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        publisher = etl._publisher
+        names = [f"projects/xmpp/topics/t{number}" for number in range(6)]
+        for name in names:
+            await publisher.CreateTopic(name=name)
+        found, token = [], ""
+        while not found or token:
+            page = await publisher.ListTopics(
+                project="projects/xmpp", page_size=1, page_token=token
+            )
+            found += [one.name for one in page.topics]
+            token = page.next_page_token
+        assert len(found) == len(set(found))
+        assert set(names) <= set(found)

@@ -1,5 +1,6 @@
 """Batches: Atom or multipart, in one commit, all or none."""
 
+import threading
 import time
 
 import pytest
@@ -176,3 +177,64 @@ async def test_a_bomb_is_refused_in_bounded_time(rest, name):  # W14
 
 def test_a_document_is_parsed_once_it_is_known_to_be_small():  # W14
     assert batches.parsed(b"<a>" * 100 + b"</a>" * 100).tag == "a"
+
+
+BATCH = {"Content-Type": "multipart/mixed; boundary=b"}
+
+
+def of_part(head):
+    return f"--b\r\n{head}\r\n\r\nz\r\n--b--\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("Link: " + ",".join(["<a>"] * 16), 201),
+        ("Link: " + ",".join(["<a>"] * 17), 431),
+        ("Link: <a>\r\n" * 16 + "Link: <a>", 431),
+        ("\r\n".join(["a: b"] * 128), 201),
+        ("\r\n".join(["a: b"] * 129), 431),
+        ("Message-Header-A: x" + " " * 16_000 + "y", 201),
+    ],
+)
+async def test_links_and_lines_of_a_part_are_bounded(rest, head, status):
+    etl = await rest.as_()
+    answer = await etl.post("/queues/jobs/batches", content=of_part(head), headers=BATCH)
+    assert answer.status_code == status, answer.text
+
+
+async def test_links_of_a_message_are_bounded(rest):
+    etl = await rest.as_()
+    statuses = [
+        (
+            await etl.post("/queues/jobs/messages", content=b"x", headers={"Link": ",".join(links)})
+        ).status_code
+        for links in (["<a>"] * 16, ["<a>"] * 17)
+    ]
+    assert statuses == [201, 431]
+
+
+@pytest.mark.parametrize("path", ["/queues/closed/batches", "/queues/none/batches"])
+async def test_nothing_of_a_batch_is_read_for_who_may_not_publish(rest, monkeypatch, path):
+    await rest.make("closed", publish_model="publishers")
+    read = []
+    monkeypatch.setattr(batches, "entries_of_parts", lambda *given: read.append(given))
+    eve = await rest.as_("eve")
+    answer = await eve.post(path, content=of_part("a: b"), headers=BATCH)
+    assert (answer.status_code, read) == (404 if "none" in path else 403, [])
+
+
+async def test_a_batch_is_read_beside_the_loop(rest, monkeypatch):
+    threads = []
+    parse = batches.entries_of_parts
+
+    def note(*given):
+        threads.append(threading.current_thread())
+        return parse(*given)
+
+    monkeypatch.setattr(batches, "entries_of_parts", note)
+    etl = await rest.as_()
+    answer = await etl.post("/queues/jobs/batches", content=of_part("a: b"), headers=BATCH)
+    assert answer.status_code == 201
+    assert threading.main_thread() not in threads
+    assert threads

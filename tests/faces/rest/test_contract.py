@@ -6,14 +6,17 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from faces.contract import BytesContract, FaceContract, make_store, sides, stored
+from faces.contract import BytesContract, FaceContract, InTurn, make_store, sides, stored
 from faces.rest.clients import a_face, client, follow, hosted, links
-from faces.sides import NEWS
+from faces.rest.hornetq.steps import consumer, create, lead, msg
+from faces.sides import NEWS, InTurnTransport
+from harness.batches.queue_requests import a_queue
 
 from pubqueue.faces.http.problems import TITLES, refused
 from pubqueue.model.decision import Refused
 
 __all__ = ["make_store", "sides"]
+WAIT = {"Accept-Wait": "30"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -178,3 +181,246 @@ class TestRest(FaceContract):  # W22
     @pytest.fixture
     def face_of(self):
         return a_face
+
+
+@pytest.fixture
+async def in_turn(sides):
+    """How to make a client whose requests go to the two instances in turn."""
+    async with AsyncExitStack() as ends:
+        roots = [await ends.enter_async_context(hosted(side.face)) for side in sides]
+
+        async def make(name, profile="rest"):
+            root = f"{roots[0].removesuffix('/rest')}/{profile}"
+            return await ends.enter_async_context(
+                client(root, name, transport=InTurnTransport(roots))
+            )
+
+        yield make
+
+
+@pytest.fixture
+async def stopping():
+    """Clients whose polls end with the test."""
+    clients = []
+    yield clients
+    for one in clients:
+        for task in one.polling:
+            task.cancel()
+        with suppress(httpx.HTTPError):
+            await asyncio.gather(*one.polling, return_exceptions=True)
+
+
+class TestRestInTurn(InTurn, TestRest):  # W22
+    test_locks_outlive_their_instance = None
+    test_links_of_one_instance_hold_at_the_other = None
+
+    @pytest.fixture
+    def connected(self, in_turn, stopping):
+        async def connect(_side, name):
+            stopping.append(RestClient(await in_turn(name), name))
+            return stopping[-1]
+
+        return connect
+
+    async def test_links_for_one_use_hold_in_turn(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        http = etl.http
+        begun = await http.post(await follow(http, "/queues/jobs", "post-message-once"))
+        first = links(begun)["create-next"]
+        assert [(await http.post(first, content=b"a")).status_code for _ in range(4)] == [
+            200,
+            405,
+            405,
+            405,
+        ]
+        message = await http.post(await follow(http, "/queues/jobs", "consumer"))
+        where = links(message)["acknowledgement"]
+        verdict = {"acknowledge": "true"}
+        assert [(await http.post(where, data=verdict)).status_code for _ in range(4)] == [
+            204,
+            405,
+            405,
+            405,
+        ]
+
+    async def test_a_topic_is_followed_in_turn(self, sides, connected):
+        await sides[0].broker.handle(a_queue(NEWS, queueing=False, publish_model="open"))
+        http = (await connected(sides[0], "etl")).http
+        posting = await follow(http, "/topics/news", "post-message")
+        for number in range(6):
+            assert (await http.post(posting, content=f"{number}")).status_code == 201
+        message = await http.get(await follow(http, "/topics/news", "first"))
+        bodies = [message.text]
+        while len(bodies) < 6:
+            message = await http.get(links(message)["next"])
+            bodies.append(message.text)
+        assert bodies == [f"{number}" for number in range(6)]
+
+
+class HornetqClient(RestClient):
+    """A client of `hornetq` as the contract has it: a subscription is as many manual consumers as its window allows."""
+
+    async def _post(self, node, body, headers):
+        if node not in self._posts:
+            head = await self.http.head(f"/queues/{quote(node, safe='')}")
+            if head.status_code != 200:
+                return f"{head.status_code}"
+            self._posts[node] = links(head)["create"]
+        answer = await self.http.post(self._posts[node], content=body, headers=headers)
+        return "" if answer.status_code == 201 else answer.text
+
+    async def subscribe(self, node, window):
+        for _ in range(window):
+            made = await consumer(self.http, f"/queues/{node}", autoAck="false")
+            following = msg(made)["acknowledge-next"]
+            self.polling.append(asyncio.create_task(self._work(following)))
+        return ""
+
+    async def _work(self, following):
+        while True:
+            message = await self.http.post(following, headers={"Accept-Wait": "50"})
+            if message.status_code == 200:
+                name = message.headers["Message-Id"]
+                kind = message.headers["Content-Type"]
+                self.bodies[name] = (
+                    None if kind == "application/octet-stream" else kind,
+                    message.content,
+                )
+                self.held[name] = msg(message)["acknowledgement"]
+                self._items.put_nowait(name)
+                async with self._room:
+                    await self._room.wait_for(lambda: name not in self.held)  # noqa: B023
+
+    async def retract(self, node, item):
+        where = self.held.get(item)
+        if where is None:
+            made = await consumer(self.http, f"/queues/{node}", autoAck="false")
+            where = f"{made.headers['Location']}/acknowledgement/{item}/1"
+        answer = await self.http.post(where, content="acknowledge=true", headers=FORM)
+        async with self._room:
+            self.held.pop(item, None)
+            self._room.notify_all()
+        return "" if answer.status_code == 204 else answer.text
+
+
+class TestHornetqInTurn(InTurn, TestRest):  # W22
+    test_locks_outlive_their_instance = None
+    test_links_of_one_instance_hold_at_the_other = None
+
+    @pytest.fixture
+    def connected(self, in_turn, stopping):
+        async def connect(_side, name):
+            stopping.append(HornetqClient(await in_turn(name, "hornetq"), name))
+            return stopping[-1]
+
+        return connect
+
+    async def test_a_consumer_has_one_message_until_it_is_settled(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        for name in "abc":
+            assert await etl.publish("jobs", name) == ""
+        made = await consumer(etl.http, autoAck="false")
+        place, following = made.headers["Location"], msg(made)["acknowledge-next"]
+        for name in "abc":
+            for _ in range(3):
+                message = await etl.http.post(following)
+                assert message.headers["Message-Id"] == name
+                where = msg(message)["acknowledgement"]
+                assert msg(await etl.http.get(place))["acknowledgement"] == where
+            for _ in range(3):
+                done = await etl.http.post(where, content="acknowledge=true", headers=FORM)
+                assert done.status_code == 204
+            assert await stored(sides[0], name) is None
+            following = msg(done)["acknowledge-next"]
+            assert msg(await etl.http.get(place))["acknowledge-next"] == following
+        assert (await etl.http.post(following)).status_code == 503
+
+    async def test_two_requests_of_a_consumer_at_once_get_one_message(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        made = await consumer(etl.http, autoAck="false")
+        following = msg(made)["acknowledge-next"]
+        for name in "abcdefgh":
+            assert await etl.publish("jobs", name) == ""
+        messages = await asyncio.gather(*(etl.http.post(following) for _ in range(4)))
+        first = min(message.headers["Message-Id"] for message in messages)
+        again = await etl.http.post(following)
+        assert again.headers["Message-Id"] == first
+        for message in messages:
+            if message.headers["Message-Id"] == first:
+                where = msg(message)["acknowledgement"]
+        stale = [one for one in messages if one.headers["Message-Id"] != first]
+        for message in stale:  # it went back when the other instance had the first
+            refused = await etl.http.post(
+                msg(message)["acknowledgement"], content="acknowledge=true", headers=FORM
+            )
+            assert refused.status_code == 412
+        assert (
+            await etl.http.post(where, content="acknowledge=true", headers=FORM)
+        ).status_code == 204
+
+    async def test_an_automatic_consumer_gets_each_message_once(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        names = [f"{number}" for number in range(9)]
+        for name in names:
+            assert await etl.publish("jobs", name) == ""
+        made = await consumer(etl.http)
+        used, following, found = [], msg(made)["consume-next"], []
+        for _ in names:
+            message = await etl.http.post(following)
+            assert message.status_code == 200
+            found.append(message.headers["Message-Id"])
+            used, following = [*used, following], msg(message)["consume-next"]
+            assert msg(await etl.http.get(made.headers["Location"]))["consume-next"] == following
+        assert found == names
+        for link in used[:-1]:
+            old = await etl.http.post(link)
+            assert (old.status_code, msg(old)["consume-next"]) == (412, following)
+        assert (await etl.http.post(following)).status_code == 503
+
+    @pytest.mark.parametrize("durable", [{}, {"durable": "true", "name": "mine"}])
+    async def test_a_subscription_of_a_topic_gets_each_message_once(
+        self, sides, connected, durable
+    ):
+        await sides[0].broker.handle(a_queue(NEWS, queueing=False, publish_model="open"))
+        http = (await connected(sides[0], "etl")).http
+        where = await lead(http, "/topics/news", "pull-subscriptions")
+        made = [
+            await http.post(where, data={"autoAck": auto, **durable, **named})
+            for auto, named in (("true", {}), ("false", {"name": "other"} if durable else {}))
+        ]
+        following = msg(made[0])["consume-next"]
+        manual = msg(made[1])["acknowledge-next"]
+        bodies = [f"{number}".encode() for number in range(6)]
+        for body in bodies:
+            assert (await create(http, body, "/topics/news")).status_code == 201
+        for body in bodies:
+            for _ in range(3):
+                message = await http.post(following)
+                assert (message.status_code, message.content) == (200, body)
+            following = msg(message)["consume-next"]
+            assert msg(await http.get(made[0].headers["Location"]))["consume-next"] == following
+            for _ in range(3):
+                message = await http.post(manual)
+                assert (message.status_code, message.content) == (200, body)
+            for _ in range(3):
+                done = await http.post(
+                    msg(message)["acknowledgement"], content="acknowledge=true", headers=FORM
+                )
+                assert done.status_code == 204
+            manual = msg(done)["acknowledge-next"]
+        assert (await http.post(following)).status_code == 503
+        assert (await http.post(manual)).status_code == 503
+
+    async def test_a_consumer_that_was_deleted_is_gone_and_holds_nothing(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        await etl.publish("jobs", "a")
+        for _ in range(3):
+            made = await consumer(etl.http, autoAck="false")
+            message = await etl.http.post(msg(made)["acknowledge-next"], headers=WAIT)
+            assert message.headers["Message-Id"] == "a"
+            place = made.headers["Location"]
+            assert (await etl.http.delete(place)).status_code == 204
+            assert (await stored(sides[0], "a")).holder is None, "it is released with the answer"
+            answers = [await etl.http.delete(place), await etl.http.delete(place)]
+            answers += [await etl.http.get(place), await etl.http.get(place)]
+            assert {one.status_code for one in answers} == {404}

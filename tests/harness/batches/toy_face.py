@@ -136,7 +136,8 @@ class LineFace:
         """Take a line of the account of this name."""
         account = Jid(f"{name}@{self._service}")
         number = self._broker.instance.number
-        at = entities.Connection(account, WORD, number, str(next(self._connections)))
+        name = self._broker.new_name(next(self._connections))
+        at = entities.Connection(account, WORD, number, name)
         line = self._lines[at.address] = Connection(self, at.address, proven)
         return line
 

@@ -56,7 +56,11 @@ class ServedLines(LineFace):
         return protocol
 
     async def enter(self, _on_waiting: Callable[[], None]) -> None:
-        await self.listener.open(self._places)
+        await self.listener.open(self._places, accepts=False)
+
+    def go_up(self) -> None:
+        super().go_up()
+        self.listener.accept()
 
     async def stop(self) -> None:
         """Stop reading, answer the requests that were read, and close."""

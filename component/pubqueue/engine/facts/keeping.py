@@ -11,7 +11,7 @@ from pubqueue.engine.facts.queue import for_bounce
 from pubqueue.engine.facts.transactions import for_stage
 from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
 from pubqueue.model.entities import Affiliation
-from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MessageTotal, mark_of
+from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MAX_PULLED, MessageTotal, mark_of
 from pubqueue.rules import messages, registrations
 from pubqueue.rules.presence import Bounce
 from pubqueue.rules.publication import Publish
@@ -180,11 +180,12 @@ MAX_REGISTRATIONS = 500
 
 
 def for_register(context: Context, request: registrations.Register) -> registrations.RegisterFacts:
-    """Return the node, the account's affiliation with it, and its registrations."""
+    """Return the node, the account's affiliation with it, and how many registrations of the kind it has."""
     rows, row, account = context.rows, request.registration, request.by.account
     node, affiliation = rows.node(row.node), rows.affiliation(row.node, account)
     known = rows.row(REGISTRATIONS, row.name)
-    count = len(rows.page(listings.RegistrationsOf(account), "", MAX_OF_ACCOUNT))
+    found = rows.page(listings.RegistrationsOf(account), "", MAX_OF_ACCOUNT + MAX_PULLED)
+    count = sum(one.is_pulled is row.is_pulled for one in found)
     return registrations.RegisterFacts(node, affiliation, known, count)
 
 

@@ -1,6 +1,6 @@
 """The face of gRPC: topics and subscriptions over `tech.pubsub` and `google.pubsub.v1`, on one port.
 
-Items that are pulled are locked to `NAME@SERVICE/grpc.INSTANCE-N`. This is not the address of a connection (`model.entities`): such a
+Items that are pulled are locked to `NAME@SERVICE/grpc.INSTANCE-LIFE-N`. This is not the address of a connection (`model.entities`): such a
 lock belongs to its ack id, so it ends by an acknowledgement or at its deadline, whatever happens to the client or to this process.
 """
 
@@ -295,12 +295,14 @@ class GrpcFace:
 
     def puller(self, account: Jid) -> Principal:
         """Return a principal of the account under an address that no other pull has."""
-        resource = f"{RESOURCE}.{self._broker.instance.number}-{next(self._pulls)}"
+        name = self._broker.new_name(next(self._pulls))
+        resource = f"{RESOURCE}.{self._broker.instance.number}-{name}"
         return self.accounts.principals.of(Jid(account + resource))
 
     def _own_puller(self) -> Principal:
         """Return a principal of the service, likewise."""
-        resource = f"{RESOURCE}.{self._broker.instance.number}-{next(self._pulls)}"
+        name = self._broker.new_name(next(self._pulls))
+        resource = f"{RESOURCE}.{self._broker.instance.number}-{name}"
         return self.accounts.principals.service(Jid(self._broker.service + resource))
 
     def new_ids(self, count: int) -> list[ItemId]:

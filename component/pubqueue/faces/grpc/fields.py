@@ -361,18 +361,6 @@ EVENT: Final = "x-pubqueue-event"
 """The attribute of an event of the subscription, which is not a message."""
 
 
-def read(given: v1.PubsubMessage) -> StoredMessage:
-    """Return a message that is to be published. Its id and its time, which the service sets, are ignored.
-
-    Raises:
-        CallError: it has neither data nor attributes.
-
-    """
-    if not given.data and not given.attributes:
-        raise invalid("Some messages in the batch are empty: each needs data or attributes")
-    return StoredMessage(given.data, dict(given.attributes), given.ordering_key)
-
-
 def written(item: Item, payload: bytes) -> v1.PubsubMessage:
     """Return the message of an item."""
     found = message_of(payload, item.headers)

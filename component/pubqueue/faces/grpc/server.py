@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MISSING: Final = "A request of this rpc has a message."
+MAX_REQUEST: Final = 8 << 20
+"""Bytes of a request that publishes nothing, such as 2,500 ack ids of 3,000 characters. It is parsed in one go, and every client waits for that."""
+
+TOO_MANY_BYTES: Final = f"A request of this rpc has at most {MAX_REQUEST} bytes."
 TOO_LARGE: Final = f"A request of this rpc has less than {LARGE} bytes."
 
 
@@ -75,6 +79,8 @@ async def each_whole(requests: AsyncIterator[Unread]) -> AsyncIterator[Any]:
 
     """
     async for request in requests:
+        if request.size > MAX_REQUEST:
+            raise invalid(TOO_MANY_BYTES)
         yield whole(request)
 
 
@@ -107,6 +113,8 @@ class Answering:
                 if request.size < LARGE:
                     return await handle(call, whole(request))
                 try:
+                    if request.size > MAX_REQUEST and not method[1].startswith("Publish"):
+                        raise invalid(TOO_MANY_BYTES)
                     if waits:  # it would keep its bytes and its turn
                         raise invalid(TOO_LARGE)
                     async with turns.of(request.size, call.account):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum, unique
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -25,7 +26,7 @@ from pubqueue.rules.unlock import Touch
 from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.model.decision import Reply
@@ -176,6 +177,9 @@ def check_attached(node: Node) -> None:
 
 T = TypeVar("T")
 
+MANY: Final = 100
+"""Messages, or ack ids, that are converted beside other calls."""
+
 MAX_ACK_IDS: Final = 2_500
 """Ack ids of one call."""
 
@@ -239,7 +243,7 @@ async def settle(
     if change.deadline is not None and not 0 <= change.deadline <= MAX_DEADLINE:
         raise invalid(f"ack_deadline_seconds must be between 0 and {MAX_DEADLINE}")
     node = await found(call, name, field)
-    named = {text: lock_of(text, call.account) for text in ack_ids}
+    named = await beside(ack_ids, lambda: {text: lock_of(text, call.account) for text in ack_ids})
     locks = {text: lock for text, lock in named.items() if lock is not None}
     verdicts = dict.fromkeys(named, Verdict.WORTHLESS)
     is_exact = topics.has(node.config, topics.EXACTLY_ONCE)
@@ -251,6 +255,11 @@ async def settle(
             verdicts[text] = _verdict(answer)
             _note(call, lock, answer)
     return Settled(verdicts, is_exact)
+
+
+async def beside(values: Sequence[object], convert: Callable[[], T]) -> T:
+    """Return what is made of these values: in a thread if they are many."""
+    return convert() if len(values) <= MANY else await asyncio.to_thread(convert)
 
 
 def _note(call: Call, lock: LockName, answer: Reply) -> None:

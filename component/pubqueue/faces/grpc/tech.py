@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import string
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from grpc import StatusCode
@@ -142,6 +143,11 @@ async def pull_batch(
 ) -> wire.tech.PullBatchResponse:
     """Return up to the requested number of messages; wait for the first, unless the answer is wanted at once."""
     items, name = await take_batch(call, request), subscription_name(request.subscription)
+    shown = partial(_pulled_batch, items, name)
+    return await subscriptions.beside(items, shown)
+
+
+def _pulled_batch(items: Iterable[Pulled], name: str) -> wire.tech.PullBatchResponse:
     return wire.tech.PullBatchResponse(pull_responses=[pulled(*item, name) for item in items])
 
 
@@ -219,7 +225,9 @@ async def create_topic(call: Call, request: wire.tech.Topic) -> wire.tech.Topic:
 async def publish(call: Call, request: wire.tech.PublishRequest) -> wire.tech.Empty:
     """Publish one message."""
     size = call.size or request.ByteSize()
-    publishing = topics.publish(call, _name(request.topic), [read(request.message)], size)
+    publishing = topics.publish(
+        call, _name(request.topic), partial(_read_all, [request.message]), size
+    )
     del request  # it may be large, and is not needed while the message is published
     await publishing
     return wire.tech.Empty()
@@ -230,9 +238,10 @@ async def publish_batch(
 ) -> wire.tech.PublishBatchResponse:
     """Publish messages, all or none."""
     size = call.size or request.ByteSize()
-    given = map(read, request.messages)
-    publishing = topics.publish(call, _name(request.topic), [*given], size)
-    del request, given
+    publishing = topics.publish(
+        call, _name(request.topic), partial(_read_all, request.messages), size
+    )
+    del request
     return wire.tech.PublishBatchResponse(message_ids=await publishing)
 
 
@@ -362,6 +371,10 @@ def shown_subscription(node: Node) -> wire.tech.Subscription:
 
 
 # From messages of `tech.pubsub` to those of the face, and back. Pure.
+
+
+def _read_all(given: Iterable[wire.tech.PubsubMessage]) -> list[wire.StoredMessage]:
+    return [read(one) for one in given]
 
 
 def read(given: wire.tech.PubsubMessage) -> wire.StoredMessage:

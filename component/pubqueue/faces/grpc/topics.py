@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -20,13 +22,15 @@ from pubqueue.rules.nodes import Configure, Create, Delete
 from pubqueue.rules.publication import Publish
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.wire import StoredMessage
-    from pubqueue.model.entities import Node, NodeConfig
+    from pubqueue.model.entities import Draft, ItemId, Node, NodeConfig
     from pubqueue.rules.nodeconfig import Value
 
+
+T = TypeVar("T")
 
 # Pages of topics and of subscriptions, for both bindings: by name, and only those that the account may know of.
 
@@ -220,6 +224,9 @@ def settings_of(fields: Mapping[str, Value | Mapping[str, str]]) -> Settings:
 MAX_MESSAGES: Final = 1_000
 """Messages of one publish."""
 
+ON_LOOP: Final = 65_536
+"""Bytes of a request whose messages are converted beside the others; those of larger ones are in a thread."""
+
 MAX_PUBLISH_BYTES: Final = 10_000_000
 """Bytes of one publish."""
 
@@ -257,27 +264,38 @@ async def found_topic(call: Call, name: str, field: str = "topic") -> Node:
 
 
 async def publish(
-    call: Call, name: str, published: Sequence[StoredMessage], size: int
+    call: Call, name: str, given: Callable[[], Sequence[StoredMessage]], size: int
 ) -> list[str]:
-    """Publish messages, all or none, and return their ids. `size` is the bytes of the request.
+    """Publish the messages that `given` reads, all or none, and return their ids. `size` is the bytes of the request.
 
     Raises:
         CallError: a message does not fit, or the topic is not there.
 
     """
     node = call.node(name, ResourceKind.TOPIC, "topic")
+    if size > MAX_PUBLISH_BYTES:
+        raise invalid(f"The value for request_size is too large: at most {MAX_PUBLISH_BYTES} bytes")
+    published = await _beside(size, given)
+    del given
     if not published:
         raise invalid("messages is empty: at least one message is required")
     if len(published) > MAX_MESSAGES:
         raise invalid(f"The value for message_count is too large: at most {MAX_MESSAGES} messages")
-    if size > MAX_PUBLISH_BYTES:
-        raise invalid(f"The value for request_size is too large: at most {MAX_PUBLISH_BYTES} bytes")
     ids = call.backend.new_ids(len(published))
-    drafts = tuple(draft_of(one, own) for one, own in zip(published, ids, strict=True))
+    drafts = await _beside(size, partial(_drafts_of, published, ids))
     del published  # the data may be large, and the drafts have it as it is stored
     reply = await call.ask(Publish(call.by, node, drafts), name, size)
     assert isinstance(reply, Published)
     return list(reply.ids)
+
+
+async def _beside(size: int, convert: Callable[[], T]) -> T:
+    """Return what is converted of so many bytes: in a thread if they are many."""
+    return convert() if size < ON_LOOP else await asyncio.to_thread(convert)
+
+
+def _drafts_of(published: Sequence[StoredMessage], ids: Sequence[ItemId]) -> tuple[Draft, ...]:
+    return tuple(draft_of(one, own) for one, own in zip(published, ids, strict=True))
 
 
 async def delete(call: Call, name: str, *, with_subscriptions: bool) -> None:

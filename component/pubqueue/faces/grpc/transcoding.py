@@ -437,9 +437,6 @@ if TYPE_CHECKING:
     Handler = Callable[[Call, Any, Fields], Awaitable[Fields]]
     """Answers a request; the fields are those of the body that its kind does not have."""
 
-MANY: Final = 100
-"""Messages that are written on the loop; more are written beside it."""
-
 
 class Row(Struct, frozen=True):
     """A method: its name in Google's client, the kind of its request, and the function that answers it.
@@ -475,7 +472,7 @@ async def _pull_batch(call: Call, request: tech.PullBatchRequest, _more: Fields)
     def shown() -> Fields:
         return {"pullResponses": [pulled(*item, name) for item in items]} if items else {}
 
-    return shown() if len(items) <= MANY else await asyncio.to_thread(shown)
+    return await subscriptions.beside(items, shown)
 
 
 async def _modify_ack_deadline(

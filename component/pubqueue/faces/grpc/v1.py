@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.empty_pb2 import Empty
 
 from pubqueue.faces.grpc import fields, iam, streaming, subscriptions, topics
 from pubqueue.faces.grpc.calls import Service, refused
-from pubqueue.faces.grpc.fields import read, received
+from pubqueue.faces.grpc.fields import received
 from pubqueue.faces.grpc.statuses import invalid, unimplemented
 from pubqueue.faces.grpc.streaming import streaming_pull
-from pubqueue.faces.grpc.wire import ResourceKind, is_project, name_of, service, v1
+from pubqueue.faces.grpc.wire import ResourceKind, StoredMessage, is_project, name_of, service, v1
 from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pubqueue.faces.grpc.calls import Call, Streaming, Unary
-    from pubqueue.faces.grpc.wire import StoredMessage
+    from pubqueue.model.entities import Item, Node
 
 
 # `google.pubsub.v1.Subscriber`: a row for each rpc.
@@ -81,6 +82,11 @@ async def pull(call: Call, request: v1.PullRequest) -> v1.PullResponse:
     wait = 0.0 if request.return_immediately else WAIT
     node = await subscriptions.found(call, request.subscription)
     items = await subscriptions.pull(call, request.subscription, request.max_messages, wait)
+    shown = partial(_pulled, items, node)
+    return await subscriptions.beside(items, shown)
+
+
+def _pulled(items: Iterable[tuple[Item, bytes]], node: Node) -> v1.PullResponse:
     return v1.PullResponse(received_messages=[received(*item, node) for item in items])
 
 
@@ -176,9 +182,21 @@ async def update_topic(call: Call, request: v1.UpdateTopicRequest) -> v1.Topic:
 async def publish(call: Call, request: v1.PublishRequest) -> v1.PublishResponse:
     """Publish messages, all or none, of up to one ordering key."""
     size = call.size or request.ByteSize()
-    publishing = topics.publish(call, request.topic, _given(request), size)
+    publishing = topics.publish(call, request.topic, partial(_given, request), size)
     del request  # it may be large, and is not needed while the messages are published
     return v1.PublishResponse(message_ids=await publishing)
+
+
+def read(given: v1.PubsubMessage) -> StoredMessage:
+    """Return a message that is to be published. Its id and its time, which the service sets, are ignored.
+
+    Raises:
+        CallError: it has neither data nor attributes.
+
+    """
+    if not given.data and not given.attributes:
+        raise invalid("Some messages in the batch are empty: each needs data or attributes")
+    return StoredMessage(given.data, dict(given.attributes), given.ordering_key)
 
 
 def _given(request: v1.PublishRequest) -> list[StoredMessage]:

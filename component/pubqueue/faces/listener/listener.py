@@ -76,6 +76,7 @@ class Listener:
         self._spare: Spare | None = None
         self._looking: asyncio.TimerHandle | None = None
         self._reminded = 0.0
+        self._accepts = False
 
     @property
     def bounds(self) -> Bounds:
@@ -101,8 +102,8 @@ class Listener:
         """Host and port of each listening socket."""
         return [one.getsockname()[:2] for one in self._sockets]
 
-    async def open(self, places: Iterable[Place]) -> None:
-        """Start listening at these places.
+    async def open(self, places: Iterable[Place], *, accepts: bool = True) -> None:
+        """Start listening at these places; without `accepts` clients wait in the system's queue until `accept` is called.
 
         Raises:
             CannotListenError: a place is taken, or not on this machine. Then no place is open.
@@ -120,11 +121,17 @@ class Listener:
                 ) from None
             self._sockets |= dict.fromkeys(made, place)
         self._spare = Spare()
-        for one in self._sockets:
-            self._accept_from(one)
+        if accepts or self._accepts:
+            self.accept()
         self._reminded = self._clock()
         self._note_certificates()
         self._schedule_check()
+
+    def accept(self) -> None:
+        """Accept clients, from now on or as soon as it listens. Calling it twice does no harm."""
+        self._accepts = True
+        for one in self._sockets:
+            self._accept_from(one)
 
     async def reload(self) -> None:
         """Reload the certificates. Open connections keep theirs."""

@@ -12,7 +12,7 @@ from lxml import etree
 from msgspec import Struct
 
 from pubqueue.faces.http.problems import ProblemError, bad_request
-from pubqueue.faces.rest.items import REPLIES, Wishes, wishes_of
+from pubqueue.faces.rest.items import REPLIES, TOKEN, Wishes, wishes_of
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -187,16 +187,16 @@ def bad_entry(index: int, detail: str) -> ProblemError:
 
 MULTIPART_TYPE: Final = "multipart/mixed"
 MAX_HEAD: Final = 16_384
-"""Bytes of the headers of a part."""
+MAX_LINES: Final = 128
+"""Bytes and lines of the headers of a part."""
 
 ENCODINGS: Final = frozenset({"7bit", "8bit", "binary"})
 _BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]")
 _DELIMITED: Final = re.compile(rb"[ \t]*\r\n")
-_FIELD: Final = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*?)[ \t]*")
 
 
 def entries_of_parts(body: bytes, boundary: str, most: int) -> list[Entry]:
-    """Return the entries.
+    """Return the entries. Call it in a thread.
 
     Raises:
         ProblemError: the body cannot be read, or has more than `most` parts.
@@ -245,7 +245,10 @@ def _entry_of_part(part: bytes) -> Entry:
             raise bad_request("the headers of the part do not end with an empty line")
     if len(head) > MAX_HEAD:
         raise ProblemError(431, "headers-too-large", f"up to {MAX_HEAD} bytes", limit=MAX_HEAD)
-    headers = [_field(line) for line in head.split(b"\r\n")] if head else []
+    lines = head.split(b"\r\n") if head else []
+    if len(lines) > MAX_LINES:
+        raise ProblemError(431, "headers-too-large", f"up to {MAX_LINES} lines", limit=MAX_LINES)
+    headers = [_field(line) for line in lines]
     for name, value in headers:
         small = name.lower()
         if small == "content-transfer-encoding" and value.lower() not in ENCODINGS:
@@ -256,7 +259,7 @@ def _entry_of_part(part: bytes) -> Entry:
 
 
 def _field(line: bytes) -> tuple[str, str]:
-    found = _FIELD.fullmatch(line.decode(errors="surrogateescape"))
-    if found is None:
+    name, colon, value = line.decode(errors="surrogateescape").partition(":")
+    if not colon or not TOKEN.fullmatch(name) or "\n" in value:
         raise bad_request("a header of the part cannot be read")
-    return found[1], found[2]
+    return name, value.strip(" \t")

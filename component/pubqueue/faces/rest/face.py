@@ -10,8 +10,10 @@ import secrets
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
+from msgspec import Struct
 
 from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
@@ -21,14 +23,16 @@ from pubqueue.faces.http.problems import ProblemError, unavailable
 from pubqueue.faces.push.worker import Workers
 from pubqueue.faces.rest.push import RestPusher
 from pubqueue.faces.rest.settings import WORD
+from pubqueue.logs import fault
 from pubqueue.model.decision import SecretKept, Taken
-from pubqueue.model.entities import Jid, Millis, account_of, seconds
+from pubqueue.model.entities import Jid, Millis, seconds
 from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
-from pubqueue.model.records import ServiceSecret
+from pubqueue.model.records import Registrations, ServiceSecret
 from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 from pubqueue.rules.once import KeepSecret
 from pubqueue.rules.presence import Bounce
+from pubqueue.rules.registrations import ListRegistrations, Unregister
 from pubqueue.rules.settle import ReadHeld, Settle, Verb
 from pubqueue.rules.take import Take
 
@@ -36,11 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from pubqueue.accounts.accounts import Accounts
+    from pubqueue.accounts.credentials import Principals
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.rest.settings import RestSettings, WithRest
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Item, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
+    from pubqueue.model.records import Registration
     from pubqueue.rules.nodeconfig import Settings
 
     Message = tuple[Item, bytes]
@@ -79,7 +85,7 @@ class RestFace:
         """Reads the fields of a node's form."""
         self._places, self._on_ready = tuple(places), on_ready
         self.waiting = WaitingRequests(broker, lambda: self.settings)
-        self.pulling = PullConsumers(broker, lambda: self.settings)
+        self.pulling = PullConsumers(broker, accounts.principals, lambda: self.settings)
         """The pull consumers of the profile `hornetq`."""
         self._ids = itertools.count(1)
         self._process = secrets.token_hex(6)
@@ -115,6 +121,7 @@ class RestFace:
         self.one_off, self.pusher.key = OneOffKeys(secret), secret
         self.go_up()
         self.pushing.start()
+        self.pulling.start()
         self._on_ready()
         await asyncio.Event().wait()
 
@@ -135,7 +142,7 @@ class RestFace:
     async def stop(self) -> None:
         """Take no more requests, answer those that wait, and those that were read."""
         self.waiting.end()
-        self.pulling.stop()
+        await self.pulling.stop()
         self.go_down()
         self._unwatch()
         self._unwatch = lambda: None
@@ -241,147 +248,145 @@ class RestFace:
         call()
 
 
-# Pull consumers: their addresses, the open message of each, and when they are closed.
+# Pull consumers: their addresses, what is remembered of them here, and when they are closed.
 #
-# A consumer is an address of its account, so its locks stay valid over restarts and on all instances. Only the state for repeated
-# requests is kept here. A consumer that is not known here is created again by the next request for a message.
-
-MAX_OF_ACCOUNT: Final = 1000
-"""Consumers of an account."""
+# A consumer is a registration that is pulled, and an address of its account that holds its messages. Both are in the store, and contain no
+# instance: so its links mean the same on all instances and over restarts. Only the message that a consumer with `autoAck` got last is
+# remembered here, for a request that is repeated.
 
 MAX_KEPT: Final = 16 << 20
-"""Bytes of payloads of acknowledged messages that are kept for repetitions, of all consumers."""
+"""Bytes of messages that are kept for repetitions, of all consumers."""
+
+KEPT_ROW: Final = 500
+"""The bytes that a kept message counts without its payload."""
+
+SOONEST: Final = 0.01
+"""Seconds between two looks for idle consumers, at least."""
+
+PAGE: Final = 500
 
 
-class PullConsumer:
-    """A consumer of a queue. `due` is the number of its next request for a message; with `is_auto` messages are retracted as they are sent."""
+class Sent(Struct, frozen=True):
+    """The message that a consumer got last: the number it was asked by, and its token; None if it could not be written."""
 
-    def __init__(self, by: Principal, node: NodeName, due: int, *, is_auto: bool) -> None:
-        self.by, self.node, self.due, self.is_auto = by, node, due, is_auto
-        self.position: int | None = None
-        """The number of the last message that is done, of a subscription of a topic."""
-        self.open: Message | None = None
-        """The message that is not settled; with `is_auto` the one that was sent last."""
-        self.turn = asyncio.Lock()
-        """One request at a time is answered."""
-        self.closing: asyncio.TimerHandle | None = None
-        self.users = 0
-        """Requests that are being answered, or wait for their turn."""
+    number: int
+    token: int
+    message: Message | None
 
 
 class PullConsumers:
-    """The consumers that this process knows."""
+    """What this process remembers of consumers, and the task that closes those that are idle."""
 
-    def __init__(self, broker: Broker, settings: Callable[[], RestSettings]) -> None:
-        self._broker, self._settings = broker, settings
-        self._known: dict[tuple[Jid, NodeName], PullConsumer] = {}
-        self._of_account: Counter[Jid] = Counter()
-        self._kept: OrderedDict[PullConsumer, int] = OrderedDict()
-        self._kept_bytes = 0
-
-    def __len__(self) -> int:
-        """Return the number of consumers."""
-        return len(self._known)
+    def __init__(
+        self, broker: Broker, principals: Principals, settings: Callable[[], RestSettings]
+    ) -> None:
+        self._broker, self._principals, self._settings = broker, principals, settings
+        self._turns: WeakValueDictionary[tuple[Jid, NodeName], asyncio.Lock] = WeakValueDictionary()
+        self._sent: OrderedDict[tuple[Jid, NodeName], Sent] = OrderedDict()
+        self._sent_bytes = 0
+        self._closing: asyncio.Task[None] | None = None
 
     @property
-    def known(self) -> list[PullConsumer]:
-        """The consumers."""
-        return [*self._known.values()]
+    def service(self) -> Principal:
+        """The principal that records what became of registrations."""
+        return self._principals.service(self._broker.service)
 
-    def find(self, by: Principal, node: NodeName) -> PullConsumer | None:
-        """Return the consumer of this address, None if it is not known."""
-        return self._known.get((by.jid, node))
+    def turn(self, by: Principal, node: NodeName) -> asyncio.Lock:
+        """Return the lock under which the requests of a consumer are answered, one at a time."""
+        return self._turns.setdefault((by.jid, node), asyncio.Lock())
 
-    def make(self, by: Principal, node: NodeName, due: int, *, is_auto: bool) -> PullConsumer:
-        """Make a consumer.
+    def until(self, wait: float) -> tuple[Millis, Millis]:
+        """Return until when a consumer that waits so many seconds has to be kept, and until when it is kept if that is stored again."""
+        idle, now = self._settings().consumer_idle, self._broker.now()
+        return Millis(now + span(wait + idle)), Millis(now + span(wait + idle * 1.5))
 
-        Raises:
-            ProblemError: the account has too many.
+    # --- what is remembered for repetitions -------------------------------------------------------
 
-        """
-        account = account_of(by.jid)
-        if self._of_account[account] >= MAX_OF_ACCOUNT:
-            raise ProblemError(
-                429, "too-many", "the account has too many consumers", limit=MAX_OF_ACCOUNT
-            )
-        made = self._known[by.jid, node] = PullConsumer(by, node, due, is_auto=is_auto)
-        self._of_account[account] += 1
-        self.note_use(made)
-        return made
+    def sent(self, by: Principal, node: NodeName) -> Sent | None:
+        """Return the message that a consumer got last, if it is remembered here."""
+        return self._sent.get((by.jid, node))
 
-    def note_use(self, consumer: PullConsumer) -> None:
-        """Note a request of the consumer: it is closed if there is none for long."""
-        self._stay(consumer)
-        if not consumer.users and self.find(consumer.by, consumer.node) is consumer:
-            idle = self._settings().consumer_idle
-            consumer.closing = asyncio.get_running_loop().call_later(idle, self.close, consumer)
+    def note_sent(self, by: Principal, node: NodeName, sent: Sent) -> None:
+        """Remember a message; the oldest are dropped if there are too many bytes."""
+        self.forget(by, node)
+        self._sent[by.jid, node] = sent
+        self._sent_bytes += _weight(sent)
+        while self._sent_bytes > MAX_KEPT and len(self._sent) > 1:
+            self._sent_bytes -= _weight(self._sent.popitem(last=False)[1])
 
-    def begin(self, consumer: PullConsumer) -> None:
-        """Note that a request of the consumer is being answered: waiting is not idle."""
-        consumer.users += 1
-        self._stay(consumer)
+    def forget(self, by: Principal, node: NodeName) -> None:
+        """Forget the message that a consumer got last."""
+        if (sent := self._sent.pop((by.jid, node), None)) is not None:
+            self._sent_bytes -= _weight(sent)
 
-    def end(self, consumer: PullConsumer) -> None:
-        """Note that a request was answered."""
-        consumer.users -= 1
-        self.note_use(consumer)
+    # --- what it holds, and its end ---------------------------------------------------------------
 
-    def _stay(self, consumer: PullConsumer) -> None:
-        if consumer.closing is not None:
-            consumer.closing.cancel()
-            consumer.closing = None
-
-    def close(self, consumer: PullConsumer) -> None:
-        """Forget a consumer, and release the message that it has open."""
-        self._stay(consumer)
-        if self._known.pop((consumer.by.jid, consumer.node), None) is None:
-            return
-        account = account_of(consumer.by.jid)
-        self._of_account[account] -= 1
-        if not self._of_account[account]:
-            del self._of_account[account]
-        self._drop(consumer)
-        is_locked = not consumer.is_auto and consumer.position is None
-        if consumer.open is not None and is_locked:
-            self.release(consumer, consumer.open[0])
-        consumer.open = None
-
-    def stop(self) -> None:
-        """Close no more consumers: their locks stay for the next process."""
-        for consumer in self._known.values():
-            self._stay(consumer)
-
-    def release(self, consumer: PullConsumer, item: Item) -> None:
-        """Release a message without counting a failure."""
-        ids = (item.id,)
-        settle = Settle(consumer.by, consumer.node, ids, Verb.UNLOCK, token=item.token)
-        self._broker.submit(settle, lambda _reply: None)
-
-    def sent(self, consumer: PullConsumer, message: Message) -> None:
-        """Keep a message that was acknowledged as it was sent, for a repetition; the oldest are dropped if there are too many bytes."""
-        self._drop(consumer)
-        consumer.open = message
-        if self.find(consumer.by, consumer.node) is not consumer:
-            return  # it was closed in the meantime
-        self._kept[consumer] = len(message[1])
-        self._kept_bytes += len(message[1])
-        while self._kept_bytes > MAX_KEPT and len(self._kept) > 1:
-            oldest = next(iter(self._kept))
-            self._drop(oldest)
-            oldest.open = None
-
-    def _drop(self, consumer: PullConsumer) -> None:
-        self._kept_bytes -= self._kept.pop(consumer, 0)
-
-    async def held(self, by: Principal, node: NodeName) -> tuple[Message, ...]:
-        """Return the items that are locked to the address of a consumer, whichever process created it."""
+    async def held(self, by: Principal, node: NodeName) -> list[Message]:
+        """Return the items that are locked to the address of a consumer, in the order of their locks."""
         reply = await self._broker.handle(ReadHeld(by, node))
-        return reply.items if isinstance(reply, Taken) else ()
+        return sorted(reply.items, key=_token) if isinstance(reply, Taken) else []
+
+    def release(self, by: Principal, node: NodeName, item: Item) -> None:
+        """Release a message without counting a failure."""
+        self._broker.submit(_unlock(by, node, item), lambda _reply: None)
+
+    async def close(
+        self, row: Registration, submit: Callable[[Request], Awaitable[Reply]], after: int = -1
+    ) -> Reply:
+        """Release what a consumer holds under tokens `after` this one, and end it. The reply comes after both are committed."""
+        by = self._principals.of(address_of(row.account, row.name))
+        self.forget(by, row.node)
+        for item, _ in await self.held(by, row.node) if row.queueing else ():
+            if item.token > after:
+                await submit(_unlock(by, row.node, item))
+        return await submit(Unregister(self.service, row.node, row.name))
+
+    def start(self) -> None:
+        """Close consumers that are idle, from now on."""
+        self._closing = asyncio.create_task(self._close_idle(), name="idle consumers")
+
+    async def stop(self) -> None:
+        """Close no more consumers: they stay for the next process."""
+        if self._closing is not None:
+            self._closing.cancel()
+            await asyncio.gather(self._closing, return_exceptions=True)
+
+    async def _close_idle(self) -> None:
+        while True:
+            await asyncio.sleep(max(SOONEST, self._settings().consumer_idle / 4))
+            try:
+                await self._look_at_all()
+            except Exception as problem:  # the next look may succeed
+                log.error("consumers.not_closed", **fault(problem))  # noqa: TRY400  # no trace of contents
+
+    async def _look_at_all(self) -> None:
+        after, more = "", True
+        while more:
+            page = await self._broker.handle(ListRegistrations(self.service, None, after, PAGE))
+            if not isinstance(page, Registrations):
+                return
+            for row in page.entries:
+                after = row.name
+                if row.is_pulled and row.until <= self._broker.now():
+                    await self.close(row, self._broker.handle)
+            more = page.more
 
 
 def address_of(account: Jid, name: str) -> Jid:
     """Return the address of a consumer, which contains no instance."""
     return Jid(f"{account}/{WORD}.c.{name}")
+
+
+def _unlock(by: Principal, node: NodeName, item: Item) -> Settle:
+    return Settle(by, node, (item.id,), Verb.UNLOCK, token=item.token)
+
+
+def _token(message: Message) -> int:
+    return message[0].token
+
+
+def _weight(sent: Sent) -> int:
+    return KEPT_ROW + (len(sent.message[1]) if sent.message is not None else 0)
 
 
 # One-off keys: they cost nothing until they are used, and are valid on every instance and over restarts.

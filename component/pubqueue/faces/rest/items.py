@@ -135,7 +135,7 @@ def draft_of(
 
     """
     kept = [(str(name), value) for name, value in wishes.kept]
-    for link in links_in(wishes.links):
+    for link in links_in(wishes.links, MAX_LINKS):
         node = node_of(link.target) if REPLY_TO in link.rels else None
         kept.append(("Link", link.text) if node is None else (REPLY_TO, node))
     try:
@@ -273,6 +273,10 @@ REPLIES: Final = ("reply-to", "reply-to-once", "reply-to-batch", "reply-to-batch
 """The relations by which a consumer replies."""
 
 
+MAX_LINKS: Final = 16
+"""Links of a message that is published."""
+
+
 class GivenLink(Struct, frozen=True):
     """A link of a request, and its original text."""
 
@@ -281,16 +285,22 @@ class GivenLink(Struct, frozen=True):
     text: str
 
 
-def links_in(fields: Iterable[str]) -> Iterator[GivenLink]:
+def links_in(fields: Iterable[str], most: int | None = None) -> Iterator[GivenLink]:
     """Yield the links of these fields.
 
     Raises:
-        ProblemError: one cannot be read.
+        ProblemError: one cannot be read, or there are more than `most`.
 
     """
+    count = 0
     for field in fields:
         at = 0
         while at < len(field):
+            count += 1
+            if most is not None and count > most:
+                raise ProblemError(
+                    431, "headers-too-large", f"a message has up to {most} links", limit=most
+                )
             target = _TARGET.match(field, at)
             if target is None or split(target[1]) is None:
                 raise bad_request("Link cannot be read")

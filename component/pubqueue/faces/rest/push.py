@@ -433,7 +433,7 @@ class HornetqWords(msgspec.Struct, frozen=True, tag_field="profile", tag="hornet
 
 
 class PullWords(msgspec.Struct, frozen=True, tag_field="profile", tag="hornetq-pull"):
-    """A durable subscription of a topic, which is pulled and never pushed."""
+    """A pull consumer of a queue, or a pull subscription of a topic: it is never pushed."""
 
     rel: str = "pull"
     href: str = ""

@@ -1,6 +1,6 @@
 """The face of STOMP: clients that log in, each subscription an address of its own.
 
-A connection is `NAME@SERVICE/stomp.INSTANCE.N`, and a subscription of it `NAME@SERVICE/stomp.INSTANCE.N.S`.
+A connection is `NAME@SERVICE/stomp.INSTANCE.LIFE-N`, and a subscription of it `NAME@SERVICE/stomp.INSTANCE.LIFE-N.S`.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class StompFace:
     # --- started and stopped by the wiring --------------------------------------------------------
 
     async def enter(self, _on_waiting: Callable[[], None]) -> None:
-        """Listen: there is room for all instances.
+        """Listen: there is room for all instances. Nothing is accepted before the face serves.
 
         Raises:
             CannotListenError: an address is taken, or not on this machine.
 
         """
-        await self.listener.open(self._places)
+        await self.listener.open(self._places, accepts=False)
         for host, port in self.listener.addresses:
             log.info("stomp.listening", host=host, port=port)
 
@@ -98,6 +98,7 @@ class StompFace:
     async def run(self) -> None:
         """Serve until cancelled."""
         self.go_up()
+        self.listener.accept()
         self._on_ready()
         await asyncio.Event().wait()
 
@@ -155,7 +156,10 @@ class StompFace:
 
     def new_address(self, proven: Proven) -> Jid:
         """Return an address for a connection of the user."""
-        name, number = str(next(self._connections)), self._broker.instance.number
+        name, number = (
+            self._broker.new_name(next(self._connections)),
+            self._broker.instance.number,
+        )
         self.traffic.sessions += 1
         return entities.Connection(proven.account, WORD, number, name).address
 

@@ -11,10 +11,11 @@ from unittest import mock
 
 import httpx
 import pytest
-from faces.contract import BytesContract, FaceContract, TakeContract, make_store, sides
+from faces.contract import BytesContract, FaceContract, InTurn, TakeContract, make_store, sides
 from faces.grpc import clients
 from faces.grpc.json.clients import hosted, plain
 from faces.grpc.test_contract import NAME, TYPE, ids
+from faces.sides import InTurnTransport
 from harness.patience import until
 from harness.servers.users import SERVICE
 
@@ -169,3 +170,21 @@ class TestJson(FaceContract):  # G49
     @pytest.fixture
     def face_of(self):
         return clients.a_face
+
+
+class TestJsonInTurn(InTurn, TestJson):  # G49
+    @pytest.fixture
+    async def connected(self, ids, sides):
+        async with AsyncExitStack() as ends:
+            for side in sides:
+                await until(lambda: side.face.is_up)  # noqa: B023
+            roots = [await ends.enter_async_context(hosted(side.face)) for side in sides]
+
+            async def connect(_side, name):
+                transport = InTurnTransport(roots)
+                http = await ends.enter_async_context(plain(roots[0], name, transport=transport))
+                client = JsonClient(http, name, ids)
+                ends.push_async_callback(client.breaks)
+                return client
+
+            yield connect

@@ -2,6 +2,8 @@
 
 from faces.rest.clients import links
 
+from pubqueue.rules.registrations import ListRegistrations
+
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -41,3 +43,13 @@ async def consumer(client, path="/queues/jobs", **form):
 async def count(rest, path="/queues/jobs"):
     """How many messages there are."""
     return (await (await rest.as_()).get(path)).json()["counts"]["messages"]
+
+
+async def consumers(rest):
+    """How many consumers there are, on any instance."""
+    page = await rest.broker.handle(ListRegistrations(rest.face.pulling.service))
+    return sum(row.is_pulled for row in page.entries)
+
+
+async def no_consumers(rest):
+    return not await consumers(rest)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from faces.rest.clients import served
-from faces.rest.hornetq.steps import FORM, create, lead, msg
+from faces.rest.hornetq.steps import FORM, consumers, create, lead, msg
 from harness.patience import TIMEOUT, until
 
 from pubqueue.stores.sqlite import SqliteStore
@@ -148,7 +148,7 @@ async def test_the_link_that_is_due_is_shown_and_a_subscription_ends(etl, bee): 
 async def test_other_subscriptions_are_refused(rest, bee, form, status):  # H17
     where = await lead(bee, NEWS, "pull-subscriptions")
     assert (await bee.post(where, data=form)).status_code == status
-    assert len(rest.face.pulling) == 0
+    assert await consumers(rest) == 0
 
 
 async def test_a_name_is_an_accounts_own(rest, etl, bee):

@@ -6,6 +6,7 @@ import ssl
 
 import httpx
 from faces.rest.clients import follow, links
+from faces.rest.hornetq.steps import consumer, create, msg
 from faces.rest.served.service import SERVED, RestService, client_at
 from harness.patience import TIMEOUT
 from harness.servers.tls import certify
@@ -78,3 +79,21 @@ async def test_check_reports_where_it_would_listen(tmp_path):
     said, _ = await asyncio.wait_for(checked.communicate(), TIMEOUT)
     assert checked.returncode == 0, said
     assert b"rest: 127.0.0.1:0" in said
+
+
+async def test_a_consumer_that_was_deleted_left_no_lock_whatever_happens_then(tmp_path):  # H19
+    async with asyncio.timeout(TIMEOUT):
+        service = RestService(tmp_path)
+        await service.start()
+        root = service.root.removesuffix("/rest") + "/hornetq"
+        async with service.client("etl", base_url=root) as etl:
+            assert (await create(etl, b"one")).status_code == 201
+        async with service.client("bee", base_url=root) as bee:
+            made = await consumer(bee, autoAck="false")
+            message = await bee.post(msg(made)["acknowledge-next"])
+            assert message.content == b"one"
+            assert (await bee.delete(made.headers["Location"])).status_code == 204
+        await service.kill()
+        async with service, service.client("etl") as etl:
+            counts = (await etl.get("/queues/jobs")).json()["counts"]
+        assert (counts["queued"], counts["locked"]) == (1, 0)

@@ -108,7 +108,7 @@ async def create_message(exchange: Exchange, *, is_queue: bool | None) -> web.Re
     """Publish a message; without `dups_ok` the client is redirected to a URL with an id of its own instead."""
     if not exchange.settings.dups_ok:
         return await _redirect(exchange, is_queue=is_queue)
-    draft = wished(exchange, await draft_in(exchange))
+    draft = wished(exchange, await draft_in(exchange, is_queue=is_queue))
     reply = await publish(exchange, (draft,), is_queue=is_queue)
     item = reply.ids[0] if reply.ids else draft.id
     return _created(exchange.url(*_place(exchange, is_queue=is_queue), "create"), item)
@@ -118,7 +118,7 @@ async def create_with_id(exchange: Exchange, *, is_queue: bool | None) -> web.Re
     """Publish a message under an id, unless one was published under it: that is 201 too, whatever is sent now."""
     key = key_of(exchange)
     try:
-        draft = wished(exchange, await draft_in(exchange))
+        draft = wished(exchange, await draft_in(exchange, is_queue=is_queue))
         reply = await publish(exchange, (draft,), is_queue=is_queue, key=key)
         ids = reply.ids or (draft.id,)
     except ProblemError:

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import re
 import secrets
-from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.http.host import connection
-from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
+from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
+from pubqueue.faces.rest import push
 from pubqueue.faces.rest.exchange import answer, share, wait_of
-from pubqueue.faces.rest.face import address_of
+from pubqueue.faces.rest.face import Sent, address_of
 from pubqueue.faces.rest.hornetq.destinations import PULL, fields_of, linked
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.star.consuming import FORM, form, nothing, prefer, token_of, verdict_of
-from pubqueue.model.entities import NUMBER, ItemId, Jid, seconds
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import NO_TIME, NUMBER, ItemId, Jid, Millis, seconds
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import ListRegistrations, NotePush, Register
 from pubqueue.rules.settle import Settle, Verb
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from aiohttp import web
 
-    from pubqueue.faces.rest.exchange import Exchange
-    from pubqueue.faces.rest.face import PullConsumer
+    from pubqueue.faces.rest.exchange import Exchange, Wait
     from pubqueue.model.entities import Item, Principal
 
 
 # Pull consumers of queues: created, asked for messages, and given acknowledgements.
+#
+# The position of a consumer is the token of the message that it got last. With `autoAck` it is the number in its links; a consumer without
+# has one link for messages, and what is locked to it is its message.
 
 GONE: Final = frozenset({403, 404, 409, 412})
 """Statuses of a message that is not the consumer's any more: HornetQ has one answer for them."""
@@ -37,84 +41,102 @@ GONE: Final = frozenset({403, 404, 409, 412})
 async def create(exchange: Exchange) -> web.Response:
     """Create a consumer."""
     kind, _ = await wishes_of(exchange)
-    described = await exchange.destined(is_queue=True)
-    if not described.may_subscribe:
-        raise ProblemError(403, "forbidden", "the account may not consume messages of this queue")
     name = secrets.token_hex(8)
-    by = principal_of(exchange, name)
-    made = exchange.face.pulling.make(by, exchange.node, 1, is_auto=kind == AUTO)
+    row = await made(exchange, name, is_queue=True)
     where = url_of(exchange, kind, name)
-    return linked(201, [due(made, where)], [("Location", where)])
+    return linked(201, [due(row, kind, where)], [("Location", where)])
 
 
 async def consume(exchange: Exchange) -> web.Response | web.StreamResponse:
     """Return the next message, and retract it when it was sent."""
     number = number_of(exchange)
     by, where = consumer_of(exchange, AUTO)
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     consumers = exchange.face.pulling
-    consumer = consumers.find(by, exchange.node)
-    if consumer is None:
-        await exchange.destined(is_queue=True)
-        consumer = consumers.make(by, exchange.node, number + 1, is_auto=True)
-        raise stale(consumer, where)
-    async with in_turn(exchange, consumer):
-        if number == consumer.due - 1 and consumer.open is not None:
-            return message_with(exchange, *consumer.open, [due(consumer, where), itself(where)])
-        if number != consumer.due:
-            raise stale(consumer, where)
-        wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
-        found = await _take(exchange, consumer, wait.seconds)
+    async with consumers.turn(by, exchange.node):
+        row = await kept(exchange, wait)
+        if row is None:
+            row = await made(exchange, exchange.names["name"], is_queue=True, position=number)
+        if number != row.position:
+            sent = consumers.sent(by, exchange.node)
+            if sent is None or (sent.number, sent.token) != (number, row.position):
+                raise stale(row, where)
+            if sent.message is not None:
+                return message_with(exchange, *sent.message, [due(row, AUTO, where), itself(where)])
+        found = await _unsent(exchange, by, row) or await _take(exchange, by, wait.seconds)
         if found is None:
-            return nothing_yet(exchange, consumer, where)
-        consumer.due += 1
-        response = message_with(exchange, *found, [due(consumer, where), itself(where)])
+            return nothing_yet(exchange, row, AUTO, where)
+        row = await _moved(exchange, by, row, found[0])
+        response = message_with(exchange, *found, [due(row, AUTO, where), itself(where)])
         prefer(response, wait)
-        await _send(exchange, consumer, response, found[0])
-        consumers.sent(consumer, found)
+        await _send(exchange, by, response, Sent(number, row.position, found))
         return response
 
 
-async def _send(
-    exchange: Exchange, consumer: PullConsumer, response: web.Response, item: Item
-) -> None:
-    """Send a message, and retract it once it was written; if that fails, it is released."""
+async def _unsent(
+    exchange: Exchange, by: Principal, row: Registration
+) -> tuple[Item, bytes] | None:
+    """Return a message that was taken for the consumer, and not sent yet: its process has ended, or another request is about to send it."""
+    held = await exchange.face.pulling.held(by, exchange.node)
+    return next((one for one in held if one[0].token > row.position), None)
+
+
+async def _moved(exchange: Exchange, by: Principal, row: Registration, item: Item) -> Registration:
+    """Record the message that the consumer gets, before it is sent: the next request may go to another instance.
+
+    Raises:
+        ProblemError: the consumer was closed meanwhile; the message is released.
+
+    """
+    try:
+        return await noted(exchange, row, position=item.token)
+    except ProblemError:
+        exchange.face.pulling.release(by, exchange.node, item)
+        raise
+
+
+async def _send(exchange: Exchange, by: Principal, response: web.Response, sent: Sent) -> None:
+    """Send a message, and retract it once it was written; if that fails, it is released, and the same link has the next one."""
+    assert sent.message is not None
+    consumers, item = exchange.face.pulling, sent.message[0]
     try:
         await send(exchange, response)
     except BaseException:
-        consumer.due -= 1
-        exchange.face.pulling.release(consumer, item)
+        consumers.note_sent(by, exchange.node, Sent(sent.number, sent.token, None))
+        consumers.release(by, exchange.node, item)
         raise
-    settle = Settle(
-        consumer.by, consumer.node, (item.id,), Verb.RETRACT, token=item.token, late=True
-    )
+    consumers.note_sent(by, exchange.node, sent)
+    settle = Settle(by, exchange.node, (item.id,), Verb.RETRACT, token=item.token, late=True)
     exchange.face.broker.submit(settle, lambda _reply: None)
 
 
 async def acknowledge_next(exchange: Exchange) -> web.Response:
     """Return the next message, or the one that is not acknowledged yet."""
-    number = number_of(exchange)
+    number_of(exchange)
     by, where = consumer_of(exchange, MANUAL)
-    consumers = exchange.face.pulling
-    consumer = consumers.find(by, exchange.node)
-    is_new = consumer is None
-    if consumer is None:
-        await exchange.destined(is_queue=True)
-        consumer = consumers.make(by, exchange.node, number, is_auto=False)
-    async with in_turn(exchange, consumer):
-        if is_new or consumer.open is not None:
-            held = await consumers.held(by, exchange.node)
-            consumer.open = next(iter(held), None)
-        wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
-        if consumer.open is None:
-            consumer.open = await _take(exchange, consumer, wait.seconds)
-            if consumer.open is None:
-                return nothing_yet(exchange, consumer, where)
-            consumer.due = max(consumer.due, number) + 1
-        response = message_with(
-            exchange, *consumer.open, [_open(consumer.open[0], where), itself(where)]
-        )
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
+    async with exchange.face.pulling.turn(by, exchange.node):
+        row = await kept(exchange, wait)
+        if row is None:
+            row = await made(exchange, exchange.names["name"], is_queue=True)
+        held = await exchange.face.pulling.held(by, exchange.node)
+        found = held[0] if held else await _only(exchange, by, wait.seconds)
+        if found is None:
+            return nothing_yet(exchange, row, MANUAL, where)
+        response = message_with(exchange, *found, [_open(found[0], where), itself(where)])
         prefer(response, wait)
         return response
+
+
+async def _only(exchange: Exchange, by: Principal, seconds: float) -> tuple[Item, bytes] | None:
+    """Take the next message; if another instance has taken one for the consumer meanwhile, that is its message."""
+    if (found := await _take(exchange, by, seconds)) is None:
+        return None
+    first = next(iter(await exchange.face.pulling.held(by, exchange.node)), found)
+    if first[0].token < found[0].token:
+        exchange.face.pulling.release(by, exchange.node, found[0])
+        return first
+    return found
 
 
 async def acknowledge(exchange: Exchange) -> web.Response:
@@ -122,11 +144,10 @@ async def acknowledge(exchange: Exchange) -> web.Response:
     token = token_of(exchange)
     by, where = consumer_of(exchange, MANUAL)
     verdict = verdict_of(await form(exchange))
-    consumer = exchange.face.pulling.find(by, exchange.node)
-    following = Link(
-        "acknowledge-next", f"{where}/acknowledge-next-{consumer.due if consumer else 1}"
-    )
-    if consumer is not None and consumer.open is not None and consumer.open[0].token != token:
+    row = await kept(exchange)
+    following = Link("acknowledge-next", f"{where}/acknowledge-next-{row.position if row else 0}")
+    held = await exchange.face.pulling.held(by, exchange.node)
+    if held and all(item.token != token for item, _ in held):
         raise lost(following)
     item = ItemId(exchange.names["id"])
     request = verdict.request(
@@ -138,9 +159,6 @@ async def acknowledge(exchange: Exchange) -> web.Response:
         if problem.status in GONE:
             raise lost(following) from None
         raise
-    if consumer is not None:
-        consumer.open = None
-        exchange.face.pulling.note_use(consumer)
     return linked(204, [following])
 
 
@@ -148,43 +166,39 @@ async def look(exchange: Exchange) -> web.Response:
     """Return the link that is due."""
     kind = exchange.names["kind"]
     by, where = consumer_of(exchange, kind)
-    consumer = exchange.face.pulling.find(by, exchange.node)
-    if consumer is not None and (consumer.is_auto or consumer.open is None):
-        return linked(204, [due(consumer, where)])
-    held = await exchange.face.pulling.held(by, exchange.node)
-    if held and kind == MANUAL:
+    row = await row_of(exchange)
+    held = await exchange.face.pulling.held(by, exchange.node) if kind == MANUAL else []
+    if held:
         return linked(204, [_open(held[0][0], where)])
-    if consumer is None:
+    if row is None:
         raise not_found("there is no such consumer")
-    return linked(204, [due(consumer, where)])
+    return linked(204, [due(row, kind, where)])
 
 
 async def delete(exchange: Exchange) -> web.Response:
-    """Close a consumer; its message is released."""
+    """Close a consumer; its message is released before the answer."""
     by, _ = consumer_of(exchange, exchange.names["kind"])
-    consumers = exchange.face.pulling
-    consumer = consumers.find(by, exchange.node)
-    if consumer is not None:
-        consumers.close(consumer)
+    row = await row_of(exchange)
+    submit = partial(exchange.face.submit, exchange.by)
+    if row is not None:
+        # a message of its position is being retracted
+        exchange.granted(await exchange.face.pulling.close(row, submit, row.position))
         return answer(204)
-    held = await consumers.held(by, exchange.node)
+    held = await exchange.face.pulling.held(by, exchange.node)
     if not held:
         raise not_found("there is no such consumer")
     for item, _ in held:
-        settle = Settle(by, exchange.node, (item.id,), Verb.UNLOCK, token=item.token)
-        await exchange.face.submit(exchange.by, settle)
+        await submit(Settle(by, exchange.node, (item.id,), Verb.UNLOCK, token=item.token))
     return answer(204)
 
 
-async def _take(
-    exchange: Exchange, consumer: PullConsumer, seconds: float
-) -> tuple[Item, bytes] | None:
+async def _take(exchange: Exchange, by: Principal, seconds: float) -> tuple[Item, bytes] | None:
     """Take the next message for the consumer, None if none arrived in time."""
-    taken = await exchange.take(exchange.node, seconds, consumer.by)
+    taken = await exchange.take(exchange.node, seconds, by)
     if not taken.items:
         return None
     if not connection().is_open:
-        exchange.face.waiting.give_back(consumer.by, taken)
+        exchange.face.waiting.give_back(by, taken)
         raise ConnectionResetError
     found: tuple[Item, bytes] = taken.items[0]
     return found
@@ -240,10 +254,10 @@ def url_of(exchange: Exchange, kind: str, name: str, *, is_queue: bool = True) -
     return exchange.url(*place, PULL[is_queue], f"attributes-{kind}", name)
 
 
-def due(consumer: PullConsumer, where: str) -> Link:
+def due(row: Registration, kind: str, where: str) -> Link:
     """Return the link to the next message."""
-    rel = "consume-next" if consumer.is_auto else "acknowledge-next"
-    return Link(rel, f"{where}/{rel}-{consumer.due}")
+    rel = "consume-next" if kind == AUTO else "acknowledge-next"
+    return Link(rel, f"{where}/{rel}-{row.position}")
 
 
 def itself(where: str) -> Link:
@@ -256,29 +270,17 @@ def acknowledgement_of(item: Item, number: int, where: str) -> Link:
     return Link("acknowledgement", where + path("acknowledgement", item.id, f"{number}"))
 
 
-def stale(consumer: PullConsumer, where: str) -> ProblemError:
+def stale(row: Registration, where: str) -> ProblemError:
     """Return the problem of a link that is not due, with the one that is."""
-    detail = "this link was used, or is of an earlier process"
-    headers = fields_of([due(consumer, where)])
-    return ProblemError(412, "precondition-failed", detail, headers=headers)
+    headers = fields_of([due(row, AUTO, where)])
+    return ProblemError(412, "precondition-failed", "this link was used", headers=headers)
 
 
-@asynccontextmanager
-async def in_turn(exchange: Exchange, consumer: PullConsumer) -> AsyncIterator[None]:
-    """Answer one request of the consumer at a time; meanwhile it is not idle."""
-    exchange.face.pulling.begin(consumer)
-    try:
-        async with consumer.turn:
-            yield
-    finally:
-        exchange.face.pulling.end(consumer)
-
-
-def nothing_yet(exchange: Exchange, consumer: PullConsumer, where: str) -> web.Response:
+def nothing_yet(exchange: Exchange, row: Registration, kind: str, where: str) -> web.Response:
     """Return the answer when there was no message in time, with the link, which stays valid."""
     wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
     response = nothing(exchange, wait)
-    for name, value in fields_of([due(consumer, where)]):
+    for name, value in fields_of([due(row, kind, where)]):
         response.headers.add(name, value)
     return response
 
@@ -288,6 +290,90 @@ def message_with(exchange: Exchange, item: Item, payload: bytes, links: list[Lin
     kind, body = body_of(item, payload)
     headers = [*headers_of(item, exchange.reply_url), ("Cache-Control", "no-store")]
     return linked(200, links, headers, body=body, kind=kind)
+
+
+# The registration of a consumer or subscription, which any instance reads: its position, and until when it is in use.
+
+RUNNER: Final = ""
+"""No process works on a registration that is pulled: any process records its position."""
+
+
+async def made(
+    exchange: Exchange, name: str, *, is_queue: bool, position: int = 0, is_durable: bool = False
+) -> Registration:
+    """Create a consumer, which is closed when it is not used for long, unless it is durable.
+
+    Raises:
+        ProblemError: the account may not have it, or has too many.
+
+    """
+    wait = wait_of(exchange.request.headers, exchange.settings.longest_wait)
+    _, until = exchange.face.pulling.until(wait.seconds)
+    row = Registration(
+        name,
+        exchange.by.account,
+        exchange.node,
+        is_queue,
+        push.written(push.PullWords()),
+        position=position,
+        until=Millis(0) if is_durable else until,
+    )
+    page: Registrations = await exchange.ask(Register(exchange.by, row))
+    return page.entries[0]
+
+
+async def row_of(exchange: Exchange, name: str = "") -> Registration | None:
+    """Return the consumer of this name of the account, by default the one in the path; None if there is none.
+
+    Raises:
+        ProblemError: the store did not answer.
+
+    """
+    request = ListRegistrations(exchange.by, exchange.node, name=name or exchange.names["name"])
+    reply = await exchange.face.submit(exchange.by, request)
+    if isinstance(reply, Registrations):
+        row = reply.entries[0]
+        is_pull = isinstance(push.read(row.words), push.PullWords)
+        return row if is_pull and row.account == exchange.by.account else None
+    if isinstance(reply, Refused) and reply.refusal is not Refusal.ITEM_NOT_FOUND:
+        raise refused(reply)
+    return None
+
+
+async def kept(exchange: Exchange, wait: Wait | None = None) -> Registration | None:
+    """Return the consumer of the path, which is in use until the end of the wait and for long after it; None if there is none."""
+    row = await row_of(exchange)
+    if row is None or not row.is_pulled:
+        return row
+    needed, until = exchange.face.pulling.until(wait.seconds if wait else 0.0)
+    if row.until >= needed:
+        return row
+    try:
+        return await noted(exchange, row, following=row.following, until=until)
+    except ProblemError as problem:
+        if problem.refusal is Refusal.ITEM_NOT_FOUND:
+            return None  # it was closed in this moment
+        raise
+
+
+async def noted(
+    exchange: Exchange,
+    row: Registration,
+    *,
+    position: int = 0,
+    following: str = "",
+    until: Millis = NO_TIME,
+) -> Registration:
+    """Record what became of a consumer, and return it.
+
+    Raises:
+        ProblemError: it was closed meanwhile.
+
+    """
+    service = exchange.face.pulling.service
+    note = NotePush(service, row.name, RUNNER, position=position, following=following, until=until)
+    page: Registrations = await exchange.ask(note)
+    return page.entries[0]
 
 
 async def wishes_of(exchange: Exchange) -> tuple[str, dict[str, str]]:

@@ -56,7 +56,7 @@ async def _post(exchange: Exchange, *, is_queue: bool | None) -> web.Response:
     headers = exchange.request.headers
     only_new = _only_new(headers.get("If-None-Match"))
     key = given_key(exchange)
-    draft = await draft_in(exchange)
+    draft = await draft_in(exchange, is_queue=is_queue)
     reply = await publish(exchange, (draft,), is_queue=is_queue, key=key, only_new=only_new)
     item = reply.ids[0] if reply.ids else draft.id
     is_known = item in reply.known or item in reply.replaced
@@ -78,16 +78,36 @@ def message_url(exchange: Exchange, item: ItemId, *, is_queue: bool | None) -> s
     return exchange.url(kind, exchange.node, "messages", item)
 
 
-async def draft_in(exchange: Exchange) -> Draft:
+ON_LOOP: Final = 65_536
+"""Bytes of a body that is read beside the others; larger ones are read in a thread, for who may publish them."""
+
+
+async def draft_in(exchange: Exchange, *, is_queue: bool | None) -> Draft:
     """Return the item that a request publishes.
 
     Raises:
-        ProblemError: its headers or its body have an error.
+        ProblemError: its headers or its body have an error, or it is large and may not be published.
 
     """
     wishes = wishes_of(exchange.request.headers.items())
+    length = exchange.request.content_length
+    if is_queue is not None and (length is None or length > ON_LOOP):
+        await check_publisher(exchange, is_queue=is_queue)
     body = await exchange.body()
-    return draft_of(wishes, body, exchange.face.new_id, exchange.node_at)
+    read = partial(draft_of, wishes, body, exchange.face.new_id, exchange.node_at)
+    return read() if len(body) <= ON_LOOP else await asyncio.to_thread(read)
+
+
+async def check_publisher(exchange: Exchange, *, is_queue: bool) -> None:
+    """Refuse who may not publish to the destination, before anything of the body is looked at.
+
+    Raises:
+        ProblemError: the account may not, or there is no such destination.
+
+    """
+    described = await exchange.destined(is_queue=is_queue)
+    if not described.may_publish:
+        raise ProblemError(403, "forbidden", "the account may not publish here")
 
 
 async def publish(
@@ -132,11 +152,11 @@ async def post_batch_to_topic(exchange: Exchange) -> web.Response:
 
 async def _post_batch(exchange: Exchange, *, is_queue: bool) -> web.Response:
     given = given_key(exchange)
-    entries = await entries_in(exchange)
+    entries = await entries_in(exchange, is_queue=is_queue)
     made = new_key(exchange, purpose(len(entries)))
     if given is None and any(entry.wishes.id for entry in entries):
         given = PublishKey(f"batch.{made}", seconds(exchange.settings.once_for))
-    drafts = drafts_of(exchange, entries, lambda at: f"{made}-{at}")
+    drafts = await drafts_of(exchange, entries, lambda at: f"{made}-{at}")
     reply = await publish(exchange, drafts, is_queue=is_queue, key=given)
     name = made if given is None else given.name
     where = url(exchange, name, len(reply.ids), is_queue=is_queue)
@@ -186,18 +206,18 @@ def listed(exchange: Exchange, ids: Sequence[ItemId], *, is_queue: bool) -> byte
     return "".join([f"{one}\r\n" for one in urls]).encode()
 
 
-async def drafts_in(exchange: Exchange) -> tuple[Draft, ...]:
+async def drafts_in(exchange: Exchange, *, is_queue: bool) -> tuple[Draft, ...]:
     """Return the items that a batch publishes; those without an id have new ones.
 
     Raises:
         ProblemError: the batch, or an entry, has an error.
 
     """
-    entries = await entries_in(exchange)
-    return drafts_of(exchange, entries, lambda _at: exchange.face.new_id())
+    entries = await entries_in(exchange, is_queue=is_queue)
+    return await drafts_of(exchange, entries, lambda _at: exchange.face.new_id())
 
 
-def drafts_of(
+async def drafts_of(
     exchange: Exchange, entries: Sequence[Entry], new_id: Callable[[int], str]
 ) -> tuple[Draft, ...]:
     """Return the items of entries.
@@ -206,6 +226,12 @@ def drafts_of(
         ProblemError: an entry has an error.
 
     """
+    return await asyncio.to_thread(_drafts_of, exchange, entries, new_id)
+
+
+def _drafts_of(
+    exchange: Exchange, entries: Sequence[Entry], new_id: Callable[[int], str]
+) -> tuple[Draft, ...]:
     found: list[Draft] = []
     for index, entry in enumerate(entries):
         try:
@@ -224,23 +250,25 @@ def too_large(limit: int, size: int) -> ProblemError:
     return ProblemError(413, "too-large", detail, limit=limit)
 
 
-async def entries_in(exchange: Exchange) -> list[Entry]:
+async def entries_in(exchange: Exchange, *, is_queue: bool) -> list[Entry]:
     """Return the entries of the batch in a request.
 
     Raises:
-        ProblemError: it is not a batch, or an entry has an error.
+        ProblemError: it may not be published, is not a batch, or an entry has an error.
 
     """
     request, settings = exchange.request, exchange.settings
     if request.content_type not in {batches.ATOM_TYPE, batches.MULTIPART_TYPE}:
         detail = f"a batch is {batches.ATOM_TYPE} or {batches.MULTIPART_TYPE}"
         raise ProblemError(415, "media-type", detail)
+    await check_publisher(exchange, is_queue=is_queue)
     body = await exchange.body(settings.max_batch_body)
     if request.content_type == batches.ATOM_TYPE:
         entries = await asyncio.to_thread(batches.entries_of_feed, body, settings.max_batch)
     else:
         boundary = boundary_of(request.headers["Content-Type"])
-        entries = batches.entries_of_parts(body, boundary, settings.max_batch)
+        read = partial(batches.entries_of_parts, body, boundary, settings.max_batch)
+        entries = await asyncio.to_thread(read)
     if not entries:
         raise bad_request("the batch is empty")
     return entries
@@ -341,8 +369,8 @@ class OneOff(Struct, frozen=True):
     async def drafts(self, exchange: Exchange) -> tuple[Draft, ...]:
         """Return what the request publishes."""
         if self.purpose == MESSAGE:
-            return (await draft_in(exchange),)
-        return await drafts_in(exchange)
+            return (await draft_in(exchange, is_queue=self.is_queue),)
+        return await drafts_in(exchange, is_queue=self.is_queue)
 
     def made(self, exchange: Exchange, ids: Sequence[ItemId]) -> list[tuple[str, str]]:
         """Return the headers that name the published messages."""
