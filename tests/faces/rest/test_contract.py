@@ -262,7 +262,8 @@ class HornetqClient(RestClient):
 
     async def _post(self, node, body, headers):
         if node not in self._posts:
-            head = await self.http.head(f"/queues/{quote(node, safe='')}")
+            kind = "topics" if node == NEWS else "queues"
+            head = await self.http.head(f"/{kind}/{quote(node, safe='')}")
             if head.status_code != 200:
                 return f"{head.status_code}"
             self._posts[node] = links(head)["create"]
