@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from pubqueue.model.decision import Done, Published, Refusal, Refused
-from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, digest
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, account_of, digest
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.feed import elsewhere
 from pubqueue.rules.nodeconfig import Settings
@@ -81,7 +81,9 @@ class Feeding(RuleBasedStateMachine):
 
     def make_topic(self):
         wanted = Settings({"queueing": False, "access_model": "open"})
-        self.do(Declare(who(BOSS, admin=True), NEWS, wanted, (Jid("boss@x"),), (Jid("etl@x"),)))
+        # whoever makes the queues publishes here too, so that they may refuse; the others are in `test_guests`
+        publishers = Jid("etl@x"), account_of(Jid(EVE))
+        self.do(Declare(who(BOSS, admin=True), NEWS, wanted, (Jid("boss@x"),), publishers))
         self.items[NEWS] = {}
 
     def make_queue(self, queue, *, is_fed):
