@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # An account with too much under way waits. A protocol with a connection for each client stops reading those of the account; how much
 # one may have then depends on how much is left, so that there is always room for an account that has nothing under way
 # (`model.limits.share`). A protocol with one stream for all refuses the account with *wait*, and pauses the stream when the total is
-# too large. What waits stays in the sockets of its senders. So clients that are faster than the disk use a limited amount of memory here, for as long as they
-# continue, and others go on.
+# too large. What waits stays in the sockets of its senders. So clients that are faster than the disk use a limited amount of memory
+# here, for as long as they continue, and others go on.
 
 REMEMBERED: Final = 10_000
 """Maximum number of accounts with a recorded cost. Beyond it the costs of idle accounts are dropped; those of their servers stay."""

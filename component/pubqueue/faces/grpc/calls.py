@@ -308,7 +308,8 @@ class Call:
             taken.cancel()
             end_wait()
             raise
-        if not self.holds():
+        if not self.holds():  # it may have ended since the broker gave the items
+            self._return(reply)
             raise UNKNOWN_CALLER
         if isinstance(reply, Refused):
             raise await self.refusal(reply, request.node, resource)

@@ -149,6 +149,8 @@ class Exchange:
         """
         await self.face.room(self.by)
         reply = await self.face.waiting.take(by or self.by, node, seconds, self.holds)
+        if not self.holds():  # it may have ended since the broker gave the item
+            self.face.waiting.give_back(by or self.by, reply)
         self.check_login()
         return self.granted(reply)
 
