@@ -245,6 +245,10 @@ class FaceContract:
 class InTurn:
     """The stores that processes can share, for a contract whose clients send each request to another instance than the one before."""
 
+    # the end of a login is about one wait, at one instance
+    test_a_user_that_is_gone_gets_nothing_for_which_it_waits = None
+    test_an_item_that_comes_as_the_login_ends_is_released = None
+
     test_every_refusal_has_words = None
 
     @pytest.fixture(params=["sqlite", "postgres"])
@@ -461,17 +465,6 @@ class TakeContract(AccountContract):
             assert await waiting == ([name], "")
             assert await bee.retract("jobs", name) == ""
 
-    async def test_a_user_that_is_gone_gets_nothing_for_which_it_waits(self, sides, logs_in):
-        one, _ = sides
-        etl, bee = await logs_in(one, "etl", RIGHT), await logs_in(one, "bee", RIGHT)
-        waiting = asyncio.create_task(bee.take("jobs", 1, 60))
-        await until(lambda: one.broker.waiting.takes)
-        one.face.accounts.adopt([user for user in one.face.accounts.users if user.name != "bee"])
-        items, why = await waiting
-        assert (items, bool(why)) == ([], True)
-        assert await etl.publish("jobs", "a") == ""
-        assert await etl.take("jobs", 1, 5) == (["a"], "")
-
     async def test_what_was_taken_returns_when_the_client_goes(self, sides, connected):
         one, other = sides
         etl, bee = await connected(one, "etl"), await connected(other, "bee")
@@ -497,3 +490,38 @@ class TakeContract(AccountContract):
         for name in sent:
             assert await bee.take("jobs", 1, TIMEOUT) == ([name], "")
         assert bee.bodies == sent
+
+
+class WaitContract:
+    """What holds where clients that ask for items are users who log in with each request."""
+
+    async def test_a_user_that_is_gone_gets_nothing_for_which_it_waits(self, sides, connected):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        waiting = asyncio.create_task(bee.take("jobs", 1, 60))
+        await until(lambda: any(side.broker.waiting.takes for side in sides))
+        for side in sides:
+            users = side.face.accounts.users
+            side.face.accounts.adopt([user for user in users if user.name != "bee"])
+        items, why = await waiting
+        assert (items, bool(why)) == ([], True)
+        assert await etl.publish("jobs", "a") == ""
+        assert await etl.take("jobs", 1, 5) == (["a"], "")
+
+    async def test_an_item_that_comes_as_the_login_ends_is_released(self, sides, connected):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        waiting = asyncio.create_task(bee.take("jobs", 1, 60))
+        await until(lambda: any(side.broker.waiting.takes for side in sides))
+        answers = iter([True])
+        for accounts in {side.face.accounts for side in sides}:
+            accounts.holds = partial(_holds_for_bee, answers, accounts.holds)
+        assert await etl.publish("jobs", "a") == ""
+        items, why = await waiting
+        assert (items, bool(why)) == ([], True)
+        assert await etl.take("jobs", 1, 5) == (["a"], "")
+
+
+def _holds_for_bee(answers, holds, proven):
+    """Return the next of these answers for `bee`, then False; for all others the true one."""
+    return next(answers, False) if proven.name == "bee" else holds(proven)

@@ -13,7 +13,14 @@ from functools import partial
 import grpc
 import pytest
 from faces import contract
-from faces.contract import BytesContract, FaceContract, InTurn, TakeContract, make_store
+from faces.contract import (
+    BytesContract,
+    FaceContract,
+    InTurn,
+    TakeContract,
+    WaitContract,
+    make_store,
+)
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from faces.sides import two_sides
@@ -196,7 +203,7 @@ async def sides(make_store, face_of):
             await side.face.stop()  # one that was killed has not closed its sockets
 
 
-class TestGrpc(FaceContract):  # G51
+class TestGrpc(WaitContract, FaceContract):  # G51
     test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element

@@ -6,7 +6,15 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from faces.contract import BytesContract, FaceContract, InTurn, make_store, sides, stored
+from faces.contract import (
+    BytesContract,
+    FaceContract,
+    InTurn,
+    WaitContract,
+    make_store,
+    sides,
+    stored,
+)
 from faces.rest.clients import a_face, client, follow, hosted, links
 from faces.rest.hornetq.steps import consumer, create, lead, msg
 from faces.sides import NEWS, InTurnTransport
@@ -128,7 +136,7 @@ async def connected():
                 await asyncio.gather(*one.polling, return_exceptions=True)
 
 
-class TestRest(FaceContract):  # W22
+class TestRest(WaitContract, FaceContract):  # W22
     test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element

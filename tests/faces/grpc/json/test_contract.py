@@ -11,7 +11,15 @@ from unittest import mock
 
 import httpx
 import pytest
-from faces.contract import BytesContract, FaceContract, InTurn, TakeContract, make_store, sides
+from faces.contract import (
+    BytesContract,
+    FaceContract,
+    InTurn,
+    TakeContract,
+    WaitContract,
+    make_store,
+    sides,
+)
 from faces.grpc import clients
 from faces.grpc.json.clients import hosted, plain
 from faces.grpc.test_contract import NAME, TYPE, ids
@@ -141,7 +149,7 @@ async def connected(ids):
         yield connect
 
 
-class TestJson(FaceContract):  # G49
+class TestJson(WaitContract, FaceContract):  # G49
     async def test_a_refusal_is_answered(self, sides, connected):
         etl = await connected(sides[0], "etl")
         assert await etl.publish("nowhere", "a") != ""
