@@ -14,7 +14,7 @@ from pubqueue.faces.stomp.codec import V12, Fault, Frame
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.curb.queue import Queue, Unfinished
+    from pubqueue.curb.queue import Queue
     from pubqueue.faces.listener import ClientConnection
 
 SERVER: Final = "curb/idea.1.0 STOMP 1.2 subset"
@@ -57,8 +57,6 @@ class Turns(Protocol):
 
     counting: set[Client]
     """The clients that want the count."""
-    unfinished: Unfinished
-    """What all clients keep of incomplete frames."""
 
     def soon(self, client: Client) -> None:
         """Sync for this client, too."""
@@ -83,6 +81,7 @@ class Client(asyncio.Protocol):
         """Whether the end of the stream was sent."""
         self._beat: asyncio.TimerHandle | None = None
         connection.last_words = last_words
+        connection.on_given_up = self._give_up
 
     # --- from the listener ----------------------------------------------------------------------
 
@@ -200,7 +199,7 @@ class Client(asyncio.Protocol):
             is_new = True
         else:
             self._is_behind = True
-        self._turns.unfinished.note(self, self._reader.unread, is_new=is_new)
+        self._connection.keeps(self._reader.unread, is_new=is_new)
         (self._connection.pause_reading if self._is_behind else self._connection.resume_reading)()
         self._turns.soon(self)
 
@@ -304,7 +303,7 @@ class Client(asyncio.Protocol):
         self._held = None
         return number
 
-    def give_up(self) -> None:
+    def _give_up(self) -> None:
         """End, because all clients together have too many incomplete frames, and this one began its frame first."""
         self._refuse(SLOW, None)
         self._turns.soon(self)
@@ -332,7 +331,7 @@ class Client(asyncio.Protocol):
     def _drop(self) -> None:
         """Drop what it has received."""
         self._reader = codec.FrameReader(bounds=STRANGERS)
-        self._turns.unfinished.forget(self)
+        self._connection.keeps(0)
 
     def _answer(self, frame: Frame) -> None:
         self._answers += codec.write(frame, V12)

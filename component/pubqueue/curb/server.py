@@ -9,8 +9,9 @@ import structlog
 
 from pubqueue.curb.connection import Client, error
 from pubqueue.curb.journal import DiskError
-from pubqueue.curb.queue import Queue, Unfinished
+from pubqueue.curb.queue import Queue
 from pubqueue.faces.listener import Bounds, Listener
+from pubqueue.faces.listener.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,8 @@ log = structlog.get_logger(__name__)
 CONNECTIONS: Final = 500
 BOUNDS: Final = Bounds(connections=CONNECTIONS, per_peer=CONNECTIONS, per_user=CONNECTIONS)
 BUSY: Final = error("too many connections", f"there are at most {CONNECTIONS} connections")
+MAX_KEPT: Final = 32 << 20
+"""Bytes of incomplete frames, of all clients together."""
 COUNT_EVERY: Final = 0.1
 """Seconds between two counts."""
 
@@ -35,11 +38,11 @@ class Server:
         """Why it stopped by itself."""
         self.stopped = asyncio.Event()
         """Set when it has to stop, or cannot go on."""
-        self.listener = Listener("curb", self._begin, bounds, busy=BUSY)
+        budget = Budget(MAX_KEPT)
+        self.listener = Listener("curb", self._begin, bounds, busy=BUSY, budget=budget)
         self._journal, self._queue = journal, Queue(journal)
         self.counting: set[Client] = set()
         """Clients that want the count."""
-        self.unfinished = Unfinished()
         self._active: dict[Client, None] = {}
         self._turn: asyncio.Handle | None = None
         self._shown, self._serial = -1, 0

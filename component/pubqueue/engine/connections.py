@@ -37,6 +37,8 @@ class Reason(StrEnum):
     """It was silent for too long."""
     UNREAD = "unread"
     """Its client has not read its messages in time, or too many wait."""
+    MEMORY = "memory"
+    """All clients together had too many bytes kept here, its owner the most, and those of this one began first."""
     FAULT = "fault"
     """Serving it met a fault of ours, which the log shows."""
 

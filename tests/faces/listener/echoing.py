@@ -49,11 +49,13 @@ class Repeater(asyncio.Protocol):
 class Echoing:
     """The listener, what it made, and its clock."""
 
-    def __init__(self, bounds, busy):
+    def __init__(self, bounds, busy, **more):
         self.clock = Clock()
         self.made = []
         self.clients = []
-        self.listener = Listener("echo", self.make, bounds, busy=busy, clock=self.clock)
+        self.listener = Listener(
+            "echo", self.make, bounds, busy=busy, clock=self.clock, **more
+        )
 
     def make(self, connection):
         self.made.append(Repeater(connection))
@@ -116,8 +118,8 @@ class Client:
 
 
 @asynccontextmanager
-async def echoing(bounds=FREE, *, tls=None, busy=b"", hosts=(HOST,)):
-    it = Echoing(bounds, busy)
+async def echoing(bounds=FREE, *, tls=None, busy=b"", hosts=(HOST,), **more):
+    it = Echoing(bounds, busy, **more)
     await it.listener.open([Place(host, 0, tls) for host in hosts])
     try:
         yield it

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.engine.connections import Reason
 from pubqueue.faces.listener import Bounds, CannotListenError, Listener, Place
+from pubqueue.faces.listener.budget import SMALL, Budget
 
 LARGE = b"x" * 100_000
 
@@ -340,3 +341,51 @@ async def test_the_last_descriptors_are_not_for_clients():
         served = [one for one in clients if await one.ask("a") == "a"]
         assert 0 < len(served) <= LIMIT - RESERVE
         assert await served[0].ask("b") == "b"
+
+
+async def test_a_client_that_has_too_much_kept_here_is_cut_and_a_client_gone_keeps_nothing():
+    budget = Budget(10 * SMALL)
+    async with echoing(FREE, budget=budget) as it:
+        first, second = await it.client(), await it.client()
+        await first.ask("user eve")
+        await second.ask("user ann")
+        one, other = (made.connection for made in it.made)
+        other.keeps(4 * SMALL)
+        one.keeps(7 * SMALL)
+        assert await first.line() == ""
+        assert it.ended == {"memory": 1}
+        assert budget.size == budget.of("ann") == 4 * SMALL
+        await second.close()
+        await until(lambda: budget.size == 0)
+        one.keeps(SMALL * 2)  # too late to be forgotten
+        assert budget.size == 0
+
+
+async def test_a_face_says_how_a_connection_that_keeps_too_much_ends():
+    async with echoing(FREE, budget=Budget(SMALL)) as it:
+        client = await it.client()
+        await client.ask("user eve")
+        connection = it.made[0].connection
+        connection.on_given_up = lambda: connection.write(b"too much\n")
+        connection.keeps(2 * SMALL)
+        assert await client.line() == "too much"
+        connection.on_given_up = lambda: 1 // 0
+        connection.keeps(2 * SMALL)
+        assert await client.line() == ""
+        assert it.ended == {"memory": 2, "fault": 1}
+
+
+async def test_a_client_that_sends_much_takes_turns_with_others():
+    async with echoing(FREE) as it:
+        loud, quiet = await it.client(), await it.client()
+        await loud.ask("hello")
+        await quiet.ask("hello")
+        order = []
+        for name, made in zip(("loud", "quiet"), it.made, strict=True):
+            made.data_received = lambda _data, name=name: order.append(name)
+        loud.writer.write(b"x" * (8 << 20))
+        await until(lambda: "loud" in order)
+        quiet.writer.write(b"y\n")
+        before = len(order)
+        await until(lambda: "quiet" in order)
+        assert order.index("quiet") <= before + 8  # and not 32 and more

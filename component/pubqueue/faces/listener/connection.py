@@ -13,6 +13,7 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.engine.connections import REFUSED, Reason
+from pubqueue.faces.listener.budget import KEPT, Budget, Keeper
 from pubqueue.faces.listener.tls import subject_of
 from pubqueue.logs import fault
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 HIGH: Final = 64 * 1024
 """Bytes waiting to be sent above which the client counts as not reading."""
 
+TURN: Final = 64 * 1024
+"""Bytes of a client after which the others have their turn: the loop would read up to 8 MiB of one before it looks at another."""
+
 
 class ClientConnection(asyncio.Protocol):
     """A connection that was accepted. `make` returns the face's protocol for it, after the TLS handshake.
@@ -37,9 +41,9 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_admission", "_began", "_full_since", "_last_read", "_make", "_protocol", "_transport"),
-        *("_until", "_why", "address", "holdings", "idle", "last_words", "on_dismissed"),
-        *("peer", "subscribed", "user"),
+        *("_admission", "_began", "_full_since", "_is_resting", "_last_read", "_make", "_protocol"),
+        *("_transport", "_until", "_why", "address", "holdings", "idle", "last_words"),
+        *("on_dismissed", "on_given_up", "peer", "subscribed", "user"),
     )
 
     def __init__(
@@ -60,6 +64,8 @@ class ClientConnection(asyncio.Protocol):
         """Returns the nodes with a subscription. Other threads call it too."""
         self.on_dismissed: Callable[[], None] | None = None
         """Ends the connection as the protocol requires."""
+        self.on_given_up: Callable[[], None] | None = None
+        """Forgets what is kept of the client, and ends the connection as the protocol requires."""
         self._began = admission.clock()
         self.idle = admission.bounds.idle
         """Seconds without a byte from the client after which the connection is cut; 0: never."""
@@ -71,6 +77,8 @@ class ClientConnection(asyncio.Protocol):
         self._last_read = admission.clock()
         self._until, self._why = math.inf, Reason.LOGIN
         self._full_since = math.inf
+        self._is_resting = False
+        """Whether reading goes on with the next turn of the loop."""
 
     # --- for the face ---------------------------------------------------------------------------
 
@@ -97,13 +105,8 @@ class ClientConnection(asyncio.Protocol):
         """End the connection for an administrator."""
         if self.on_dismissed is None:
             self.close()
-            return
-        try:
-            self.on_dismissed()
-        except (
-            Exception
-        ) as problem:  # the boundary between connections: a fault in one ends only that one
-            self.fail(problem)
+        else:
+            self._call(self.on_dismissed)
 
     @property
     def is_full(self) -> bool:
@@ -150,14 +153,34 @@ class ClientConnection(asyncio.Protocol):
         transport.write(data)
         return True
 
+    def keeps(self, size: int, owner: str | None = None, *, is_new: bool = False) -> None:
+        """Note how many bytes of the client are kept here now, in the budget of the process.
+
+        They are those of its user, unless an `owner` is given. With `is_new` they are of something that has just begun. If
+        there are too many, some connection is cut, maybe this one.
+        """
+        if self in self._admission.connections:
+            whose = self.user if owner is None else owner
+            self._admission.budget.note(self, whose, size, is_new=is_new)
+
+    def give_up(self) -> None:
+        """End the connection, because all clients together keep too many bytes, and those of this one began first."""
+        if self.on_given_up is None:
+            self.cut(Reason.MEMORY)
+        else:
+            self._admission.ended(Reason.MEMORY, peer=self.peer)
+            self._call(self.on_given_up)
+
     def pause_reading(self) -> None:
         """Stop reading. The client does not count as idle until reading resumes."""
+        self._is_resting = False
         if self.is_open and self._transport is not None:
             self._transport.pause_reading()
             self._last_read = math.inf
 
     def resume_reading(self) -> None:
         """Continue reading."""
+        self._is_resting = False
         if self.is_open and self._transport is not None:
             self._last_read = self._admission.clock()
             self._transport.resume_reading()
@@ -248,6 +271,21 @@ class ClientConnection(asyncio.Protocol):
                 self._protocol.data_received(data)
         except Exception as problem:  # as above
             self.fail(problem)
+        if len(data) >= TURN:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Read no more of the client in this turn of the loop, unless the protocol does not want to read anyway."""
+        if self.is_open and self._transport is not None and self._transport.is_reading():
+            self._is_resting = True
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._is_resting:
+            self._is_resting = False
+            if self.is_open and self._transport is not None:
+                self._transport.resume_reading()
 
     def eof_received(self) -> bool | None:
         """Pass on that the client sends no more; the connection ends unless the protocol returns true."""
@@ -272,7 +310,15 @@ class ClientConnection(asyncio.Protocol):
         self._admission.leave(self)
         self._pass("connection_lost", exc)
         self._protocol = self._transport = self.last_words = None  # no reference cycle
-        self.holdings = self.subscribed = self.on_dismissed = None
+        self.holdings = self.subscribed = self.on_dismissed = self.on_given_up = None
+
+    def _call(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (
+            Exception
+        ) as problem:  # the boundary between connections: a fault in one ends only that one
+            self.fail(problem)
 
     def _pass(self, what: str, *given: object) -> None:
         try:
@@ -296,7 +342,7 @@ NETWORK: Final = 8
 """Bytes of an IPv6 address that identify a peer, because a host with one address usually has the whole network."""
 
 
-class Admitted(Protocol):
+class Admitted(Keeper, Protocol):
     """A connection that is counted: the address of the client, and the user, if one has logged in."""
 
     peer: str
@@ -315,8 +361,10 @@ class Admission(Generic[One]):
         bounds: Bounds,
         clock: Callable[[], float] = time.monotonic,
         is_shared: Callable[[str], bool] = lambda _: False,
+        budget: Budget = KEPT,
     ) -> None:
         self.counts, self.bounds, self.clock, self._is_shared = counts, bounds, clock, is_shared
+        self.budget = budget
         self.connections: set[One] = set()
         """The open connections."""
         self.empty = asyncio.Event()
@@ -346,6 +394,7 @@ class Admission(Generic[One]):
         if connection not in self.connections:
             return
         self.connections.remove(connection)
+        self.budget.forget(connection)
         self.counts.open = len(self.connections)
         _less(self._peers, network_of(connection.peer))
         if connection.user:

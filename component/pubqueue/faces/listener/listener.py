@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from pubqueue.engine.connections import Connections, Reason
+from pubqueue.faces.listener.budget import KEPT
 from pubqueue.faces.listener.connection import Admission, Bounds, ClientConnection
 from pubqueue.faces.listener.tls import listen, set_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pubqueue.faces.listener.budget import Budget
     from pubqueue.faces.listener.tls import Place, Tls
 
 
@@ -52,7 +54,7 @@ class Listener:
 
     `is_shared` returns whether an address is that of many clients, to whom the limit for one address does not apply.
 
-    `clock` returns seconds and is monotonic.
+    `clock` returns seconds and is monotonic. `budget` bounds what all connections keep; it is that of the process.
     """
 
     def __init__(
@@ -64,12 +66,13 @@ class Listener:
         busy: bytes = b"",
         is_shared: Callable[[str], bool] = lambda _: False,
         clock: Callable[[], float] = time.monotonic,
+        budget: Budget = KEPT,
     ) -> None:
         self.counts = Connections(face)
         """Counters of connections."""
         self._make, self._busy, self._clock = make, busy, clock
         self._admission: Admission[ClientConnection] = Admission(
-            self.counts, bounds, clock, is_shared
+            self.counts, bounds, clock, is_shared, budget
         )
         self._sockets: dict[socket.socket, Place] = {}
         self._beginning: set[asyncio.Task[None]] = set()

@@ -1,0 +1,77 @@
+"""One budget for the bytes that clients make the process keep: what is not whole yet, and what a conversation keeps."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+MOST: Final = 48 << 20
+"""Bytes that all clients of the process together may have kept."""
+
+SMALL: Final = 4 << 10
+"""Bytes of one keeper that are not counted: all connections together have few of them."""
+
+STRANGERS: Final = ""
+"""The owner of what clients have sent before they are known. They are one owner, whatever their addresses."""
+
+
+class Keeper(Protocol):
+    """Keeps bytes of a client: a connection, or one of several messages on it."""
+
+    def give_up(self) -> None:
+        """Forget them, and tell the client. The budget has forgotten them already."""
+
+
+class Budget:
+    """Counts the bytes that keepers keep, by owner.
+
+    When all together keep too much, the owner with the most bytes gives up what it began first. So an account, or all strangers
+    together, can use what others leave, and never take from them: whoever has less than the largest owner keeps what it has.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most, self.size = most, 0
+        self._owners: dict[str, dict[Keeper, int]] = {}
+        """The keepers of each owner, in the order in which they began."""
+        self._sums: dict[str, int] = {}
+        self._owner_of: dict[Keeper, str] = {}
+
+    def note(self, one: Keeper, owner: str, size: int, *, is_new: bool = False) -> None:
+        """Note how much a keeper keeps now. With `is_new` it has begun something else than before."""
+        if size <= SMALL or is_new or self._owner_of.get(one, owner) != owner:
+            self.forget(one)
+        if size <= SMALL:
+            return
+        keepers = self._owners.setdefault(owner, {})
+        more = size - keepers.get(one, 0)
+        keepers[one] = size
+        self._owner_of[one] = owner
+        self._sums[owner] = self._sums.get(owner, 0) + more
+        self.size += more
+        while self.size > self.most:
+            self._make_room()
+
+    def forget(self, one: Keeper) -> None:
+        """Note that a keeper keeps nothing any more."""
+        owner = self._owner_of.pop(one, None)
+        if owner is None:
+            return
+        keepers = self._owners[owner]
+        size = keepers.pop(one)
+        self.size -= size
+        self._sums[owner] -= size
+        if not keepers:
+            del self._owners[owner], self._sums[owner]
+
+    def of(self, owner: str) -> int:
+        """Return how many bytes are kept for an owner."""
+        return self._sums.get(owner, 0)
+
+    def _make_room(self) -> None:
+        largest = max(self._sums, key=self._sums.__getitem__)
+        oldest = next(iter(self._owners[largest]))
+        self.forget(oldest)
+        oldest.give_up()
+
+
+KEPT: Final = Budget()
+"""The budget of this process. Memory is the process's, so all listeners share this one, and no face can forget it."""
