@@ -31,6 +31,9 @@ class Repeater(asyncio.Protocol):
         self.lost = asyncio.Event()
         self.full = asyncio.Event()
 
+    def connection_made(self, transport):
+        self.transport = transport
+
     def data_received(self, data):
         verb, _, rest = data.decode().strip().partition(" ")
         if verb == "fault":
@@ -53,9 +56,7 @@ class Echoing:
         self.clock = Clock()
         self.made = []
         self.clients = []
-        self.listener = Listener(
-            "echo", self.make, bounds, busy=busy, clock=self.clock, **more
-        )
+        self.listener = Listener("echo", self.make, bounds, busy=busy, clock=self.clock, **more)
 
     def make(self, connection):
         self.made.append(Repeater(connection))
