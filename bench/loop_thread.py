@@ -7,12 +7,9 @@ of that thread, which serves all clients, so the load of the machine does not ma
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import closing, contextmanager
@@ -22,121 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import grpc
 from rich.console import Console
 from rich.table import Table
 
-from pubqueue.accounts import credentials
+from bench.alone import HOST, MIB, QUIET, Service, basic
 from pubqueue.faces.grpc.wire import v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-HOST: Final = "127.0.0.1"
 ALLOWED: Final = 50.0
 """Milliseconds."""
-SECRET: Final = "the password of the one"
-BASIC: Final = "Basic " + base64.b64encode(f"one:{SECRET}".encode()).decode()
-QUIET: Final = 0.4
 MULTIPART: Final = {"Content-Type": "multipart/mixed; boundary=b"}
-MIB: Final = 1 << 20
-CONFIG: Final = """
-jid = "queue.localhost"
-server = ""
-store = "sqlite:///{folder}/q.db"
-http = "127.0.0.1:{http}"
-node_creation = "anyone"
-
-[stomp]
-listen = "127.0.0.1:{stomp}"
-
-[rest]
-listen = "127.0.0.1:{rest}"
-max_body = 10485760
-
-[grpc]
-listen = "127.0.0.1:{grpc}"
-json = "127.0.0.1:{json}"
-
-[[user]]
-name = "one"
-password = "{password}"
-local = true
-roles = ["admin"]
-"""
-
-
-def _free_port() -> int:
-    with closing(socket.create_server((HOST, 0))) as taken:
-        port: int = taken.getsockname()[1]
-        return port
-
-
-class Service:
-    """A service in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.ports = {name: _free_port() for name in ("http", "stomp", "rest", "grpc", "json")}
-        text = CONFIG.format(folder=folder, password=credentials.make(SECRET).text, **self.ports)
-        config = folder / "pubqueue.toml"
-        config.write_text(text)
-        config.chmod(0o600)
-        program = Path(sys.executable).with_name("pubqueue")
-        self._process = subprocess.Popen(
-            [program, "serve", "--config", config], stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout
-        for line in self._process.stdout:
-            if line.startswith("ready"):
-                break
-        while self.ask("rest", "GET", "/rest/") == "503":
-            time.sleep(QUIET)
-        options = [("grpc.max_send_message_length", 32 * MIB)]
-        options += [("grpc.max_receive_message_length", 64 * MIB)]
-        self.channel = grpc.insecure_channel(f"{HOST}:{self.ports['grpc']}", options)
-
-    def stop(self) -> None:
-        """End it."""
-        self.channel.close()
-        self._process.terminate()
-        self._process.wait()
-
-    def used(self) -> float:
-        """Return the milliseconds of processor time that the thread of the loop has used."""
-        pid = self._process.pid
-        text = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text()
-        return int(text.split()[0]) / 1e6
-
-    def ask(self, port: str, method: str, path: str, body: bytes = b"", **headers: str) -> str:
-        """Send a request over HTTP, and return the status of the answer."""
-        with closing(http.client.HTTPConnection(HOST, self.ports[port], timeout=300)) as client:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            client.request(method, path, body, {"Authorization": BASIC, **named})
-            answer = client.getresponse()
-            answer.read()
-            return str(answer.status)
-
-    def call(self, rpc: str, request: Any, kind: Any) -> str:
-        """Make a call, and return its status."""
-        call = self.channel.unary_unary(
-            f"/google.pubsub.v1.{rpc}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=kind.FromString,
-        )
-        try:
-            call(request, timeout=300, metadata=[("authorization", BASIC)])
-        except grpc.RpcError as problem:
-            return str(problem.code().name)
-        return "OK"
-
-    def frame(self, frame: bytes) -> str:
-        """Log in over STOMP, send a frame with a receipt, and return the command of the answer."""
-        with closing(socket.create_connection((HOST, self.ports["stomp"]), 300)) as client:
-            login = f"CONNECT\naccept-version:1.2\nhost:x\nlogin:one\npasscode:{SECRET}\n\n\0"
-            client.sendall(login.encode())
-            client.recv(65_536)
-            client.sendall(frame)
-            return client.recv(65_536).split(b"\n")[0].decode()
 
 
 def _multipart(head: str) -> bytes:
@@ -280,7 +174,7 @@ def _of_links(service: Service) -> str:
     """Post a message whose head is as many links as the host takes."""
     field = ("Link: " + ",".join(["<a>"] * 1900) + "\r\n") * 100
     with closing(socket.create_connection((HOST, service.ports["rest"]), 300)) as client:
-        head = f"POST /rest/queues/mine/messages HTTP/1.1\r\nHost: x\r\nAuthorization: {BASIC}\r\n"
+        head = f"POST /rest/queues/mine/messages HTTP/1.1\r\nHost: x\r\nAuthorization: {basic('one')}\r\n"
         client.sendall(f"{head}Content-Length: 1\r\n{field}\r\nz".encode())
         return client.recv(65_536).split(b" ")[1].decode()
 
@@ -291,7 +185,7 @@ LOADS: Final = of_rest, of_grpc, of_stomp, of_http
 @contextmanager
 def _served() -> Iterator[Service]:
     with tempfile.TemporaryDirectory(prefix="pq-") as folder:
-        service = Service(Path(folder))
+        service = Service(Path(folder), {"one": 'roles = ["admin"]'})
         try:
             yield service
         finally:
