@@ -96,8 +96,8 @@ class _Handler(web_protocol.RequestHandler):
     """
 
     __slots__ = (
-        *("_answer_bytes", "_head_bytes", "_kept", "_last_bytes", "_newest"),
-        *("_owner", "client", "head_size", "on_bytes"),
+        *("_answer_bytes", "_head_bytes", "_is_dropping", "_kept", "_last_bytes", "_newest"),
+        *("_owner", "client", "head_size", "on_bytes", "parts"),
     )
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401  # aiohttp's
@@ -108,9 +108,13 @@ class _Handler(web_protocol.RequestHandler):
         """Bytes of the head of the current request."""
         self.on_bytes: Callable[[int], bool] | None = None
         """Counts the bytes that come over a WebSocket; returns whether more are wanted."""
+        self.parts: list[bytes] = []
+        """What has come of the body that is being read."""
         self._owner = STRANGERS
         self._newest: StreamReader = EMPTY_PAYLOAD
         """The body of the request that has begun last."""
+        self._is_dropping = False
+        """Whether the rest of a body comes whose request was answered."""
         self._kept = self._last_bytes = self._head_bytes = self._answer_bytes = 0
         _handler.set(self)
 
@@ -123,7 +127,7 @@ class _Handler(web_protocol.RequestHandler):
                     return
             return
         is_head = self._newest.is_eof()
-        if data and not self._close and (is_head or self._request_in_progress):
+        if data and not (self._close or self._is_dropping):
             self._last_bytes = len(data)
             self._kept += len(data)
             self.client.keeps(self._kept, self._owner)
@@ -131,6 +135,7 @@ class _Handler(web_protocol.RequestHandler):
         super().data_received(data)
         if self._request_count != before:
             self._newest, self._head_bytes = self._messages[-1][1], 0
+            self._is_dropping = False
         elif is_head and not (self._close or self._upgraded or self._buffer_paused):
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
@@ -162,6 +167,7 @@ class _Handler(web_protocol.RequestHandler):
             self._kept, self._answer_bytes = max(self._kept - over, 0), 0
             if not self._messages:  # of bodies in chunks there is more than was read
                 self._kept = min(self._kept, self._last_bytes)
+            self._is_dropping = not request.content.is_eof()
             self.client.keeps(self._kept, STRANGERS, is_new=True)
 
     def _give_up(self) -> None:
@@ -178,6 +184,9 @@ class _Handler(web_protocol.RequestHandler):
         self._close = True
         self._messages.clear()
         self._parser = None
+        self.parts.clear()  # now, and not with the next turn of the loop: many come in one
+        if self._newest is not EMPTY_PAYLOAD:
+            self._newest._buffer.clear()  # noqa: SLF001  # likewise
         self._kept = 0
         self.client.keeps(0)
         self.client.resume_reading()
@@ -185,6 +194,7 @@ class _Handler(web_protocol.RequestHandler):
         self.client.end_sending()
         if self._task_handler is not None:
             self._task_handler.cancel()
+            self._task_handler = None  # its exception has all that its frames have
         self._loop.call_later(LINGERING, self.client.abort)
 
     def force_close(self) -> None:
@@ -457,13 +467,23 @@ async def read(request: web.Request, limit: int, seconds: float) -> bytes:
         raise BodyError(400) from None
 
 
+MANY: Final = 1_000
+"""Parts of a body that are collected before they are joined."""
+
+
 async def _read_on(request: web.Request, limit: int) -> bytes:
-    body = bytearray()  # many small parts would need more memory than their bytes
-    while part := await request.content.readany():
-        if len(body) + len(part) > limit:
+    parts = _handler.get().parts = []
+    size = 0
+    while not request.content.at_eof():
+        parts.append(await request.content.readany())
+        size += len(parts[-1])
+        if size > limit:
             raise BodyError(413)
-        body += part
-    return bytes(body)
+        if len(parts) > MANY:  # small ones need more memory than their bytes
+            parts[:] = [b"".join(parts)]
+    body = parts[0] if len(parts) == 1 else b"".join(parts)
+    parts.clear()
+    return body
 
 
 def _within(body: bytes, limit: int) -> bytes:
