@@ -14,7 +14,7 @@ from harness.servers.users import RIGHT
 from pubqueue.accounts import credentials
 from pubqueue.accounts.accounts import FREE_NAMES
 from pubqueue.faces.grpc.transcoding import ROWS, VERSION
-from pubqueue.faces.http.host import OWN_TYPES
+from pubqueue.faces.http.problems import OWN_TYPES
 from pubqueue.faces.rest.profiles import profiles_of
 from pubqueue.faces.rest.settings import RestSettings
 from pubqueue.faces.stomp.codec import V12, Frame, FrameReader, Side, write

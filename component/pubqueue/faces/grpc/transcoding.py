@@ -146,6 +146,7 @@ class JsonDoor:
         if face is None:
             raise STOPPING
         call = await face.json_call(_credentials(request), client(), MAX_WAIT)
+        host.known(call.account)
         if found is None:
             raise CallError(StatusCode.NOT_FOUND, "There is no such method.")
         row, named = found

@@ -8,18 +8,28 @@ import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import HttpVersion11, web, web_protocol, web_response, web_server, web_urldispatcher
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from pubqueue.engine.connections import Reason
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import address_of, is_trusted
-from pubqueue.faces.http.problems import ProblemError, not_found
+from pubqueue.faces.http.problems import (
+    MEDIA_TYPE,
+    NAME,
+    ProblemError,
+    close,
+    last_answer,
+    not_found,
+    of_status,
+)
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
+from pubqueue.faces.listener.budget import KEPT, STRANGERS
 from pubqueue.faces.listener.connection import network_of
 from pubqueue.logs import fault
 
@@ -27,10 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from urllib.parse import SplitResult
 
+    from aiohttp import StreamReader
     from multidict import CIMultiDictProxy
 
     from pubqueue.faces.checks import Networks
     from pubqueue.faces.listener import Place
+    from pubqueue.faces.listener.budget import Budget
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -55,53 +67,140 @@ LINGERING: Final = 0.5
 CLOSING: Final = 1.0
 """Seconds for open connections to end when the host stops."""
 
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""The maximum bytes of the head of a request, all its fields together."""
+
+PIECE: Final = 16 * 1024
+"""Bytes of a WebSocket that are read before they are judged."""
+
 MAX_BODY_BYTES: Final = 256 * 1024
 """The maximum bytes of a body, unless a part has another limit: ids of items are long."""
 
-NAME: Final = "pubqueue"
-"""The value of the header `Server`, without versions, which clients need not know."""
-
-CLOSED: Final = {
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-"""Headers of each answer: what users have published runs in no browser, and least of all in the origin of the page.
-
-A part that has pages of its own sets a policy for them.
-"""
-
-OWN_TYPES: Final = frozenset(
-    {"application/json", "application/problem+json", "text/event-stream", "text/plain"}
-)
-"""Types of what the service writes, which a browser may show; anything else is a download, unless its part has a policy for it."""
-
-BUSY: Final = (
-    "HTTP/1.1 503 Service Unavailable\r\nServer: pubqueue\r\nRetry-After: 5\r\nConnection: close\r\n"
-    + "".join(f"{name}: {value}\r\n" for name, value in CLOSED.items())
-    + "Content-Type: text/plain\r\nContent-Length: 22\r\n\r\ntoo many connections.\n"
-).encode()
+BUSY: Final = last_answer(503, b"too many connections.\n", "text/plain")
 
 web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to malformed requests run no hook
-
-
-def close(response: web.StreamResponse) -> None:
-    """Add the headers of each answer, unless its part has set others."""
-    headers = response.headers
-    if "Content-Security-Policy" not in headers and response.content_type not in OWN_TYPES:
-        headers.setdefault("Content-Disposition", "attachment")
-    for name, value in CLOSED.items():
-        headers.setdefault(name, value)
+web_protocol.MAX_MSG_QUEUE_SIZE = 2  # requests that are read before it is their turn
 
 
 async def _closed(_request: web.Request, response: web.StreamResponse) -> None:
     close(response)
+    if isinstance(response, web.Response) and isinstance(response.body, bytes):
+        _handler.get().answers(len(response.body))
 
 
 class _Handler(web_protocol.RequestHandler):
-    """Answers malformed requests and faults: with a problem document, which has nothing of the request."""
+    """Counts the bytes of a connection that are kept, of its requests and answers, in the budget of the process.
 
-    __slots__ = ()
+    They are a stranger's until a part knows the account of the request. Malformed requests and faults are answered with a
+    problem document, which has nothing of the request.
+    """
+
+    __slots__ = (
+        *("_answer_bytes", "_head_bytes", "_is_dropping", "_kept", "_last_bytes", "_newest"),
+        *("_owner", "client", "head_size", "on_bytes", "parts"),
+    )
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401  # aiohttp's
+        super().__init__(*given, **named)
+        self.client = _connection.get()
+        self.client.on_given_up = self._give_up
+        self.head_size = 0
+        """Bytes of the head of the current request."""
+        self.on_bytes: Callable[[int], bool] | None = None
+        """Counts the bytes that come over a WebSocket; returns whether more are wanted."""
+        self.parts: list[bytes] = []
+        """What has come of the body that is being read."""
+        self._owner = STRANGERS
+        self._newest: StreamReader = EMPTY_PAYLOAD
+        """The body of the request that has begun last."""
+        self._is_dropping = False
+        """Whether the rest of a body comes whose request was answered."""
+        self._kept = self._last_bytes = self._head_bytes = self._answer_bytes = 0
+        _handler.set(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Count bytes before they are read: those of heads and bodies, until their request is answered."""
+        if self.on_bytes is not None:
+            for start in range(0, len(data), PIECE):
+                super().data_received(piece := data[start : start + PIECE])
+                if not self.on_bytes(len(piece)):
+                    return
+            return
+        is_head = self._newest.is_eof()
+        if data and not (self._close or self._is_dropping):
+            self._last_bytes = len(data)
+            self._kept += len(data)
+            self.client.keeps(self._kept, self._owner)
+        before = self._request_count
+        super().data_received(data)
+        if self._request_count != before:
+            self._newest, self._head_bytes = self._messages[-1][1], 0
+            self._is_dropping = False
+        elif is_head and not (self._close or self._upgraded or self._buffer_paused):
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._end(head_too_large())
+
+    def known(self, account: str) -> None:
+        """Count what is kept of the current request for its account."""
+        self._owner = account
+        self.client.keeps(self._kept, account)
+
+    def answers(self, size: int) -> None:
+        """Count a body that is sent now, and its copy in the transport, until the client has read most of it."""
+        self._answer_bytes = 2 * size
+        self._kept += self._answer_bytes
+        self.client.keeps(self._kept, self._owner)
+
+    async def _handle_request(
+        self,
+        request: web.BaseRequest,
+        *given: Any,  # noqa: ANN401  # aiohttp's
+    ) -> tuple[web.StreamResponse, bool]:
+        fields = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+        self.head_size = len(request.method) + len(request.raw_path) + 14 + fields
+        try:
+            return await super()._handle_request(request, *given)
+        finally:
+            self._owner = STRANGERS
+            over = self.head_size + request.content.total_bytes + self._answer_bytes
+            self._kept, self._answer_bytes = max(self._kept - over, 0), 0
+            if not self._messages:  # of bodies in chunks there is more than was read
+                self._kept = min(self._kept, self._last_bytes)
+            self._is_dropping = not request.content.is_eof()
+            self.client.keeps(self._kept, STRANGERS, is_new=True)
+
+    def _give_up(self) -> None:
+        """Say that the client may try again, unless an answer has begun."""
+        now = self._current_request
+        has_begun = self._request_in_progress and (now is None or now.writer.output_size > 0)
+        if has_begun or self._upgraded:
+            self.client.abort()
+        else:
+            self._end(of_status(503, "too much is kept for clients; this may have been done"))
+
+    def _end(self, problem: ProblemError) -> None:
+        """End with an answer, which the client has some time to read, and drop all that is kept and all that still comes."""
+        self._close = True
+        self._messages.clear()
+        self._parser = None
+        self.parts.clear()  # now, and not with the next turn of the loop: many come in one
+        if self._newest is not EMPTY_PAYLOAD:
+            self._newest._buffer.clear()  # noqa: SLF001  # likewise
+        self._kept = 0
+        self.client.keeps(0)
+        self.client.resume_reading()
+        self.client.write(last_answer(problem.status, problem.document, MEDIA_TYPE))
+        self.client.end_sending()
+        if self._task_handler is not None:
+            self._task_handler.cancel()
+            self._task_handler = None  # its exception has all that its frames have
+        self._loop.call_later(LINGERING, self.client.abort)
+
+    def force_close(self) -> None:
+        """Close at once, unless the last answer is being read."""
+        if self._parser is not None or self.transport is None:
+            super().force_close()
 
     def handle_error(
         self,
@@ -111,7 +210,7 @@ class _Handler(web_protocol.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         super().handle_error(request, status, exc, message)  # logs it
-        response = _problem(status).response()
+        response = of_status(status).response()
         response.force_close()
         close(response)
         return response
@@ -123,35 +222,23 @@ web_server.RequestHandler = _Handler  # type: ignore[attr-defined]  # there is n
 async def _expect(request: web.Request) -> web.StreamResponse | None:
     if await meets_expectation(request):
         return None
-    return _problem(417, "the expectation is not known").response()
+    return of_status(417, "the expectation is not known").response()
 
 
 web_urldispatcher._default_expect_handler = _expect  # type: ignore[assignment]  # noqa: SLF001  # its own puts the header into the answer, and fails if that is not UTF-8
 
-PROBLEMS: Final = {
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not-found",
-    405: "method-not-allowed",
-    408: "too-slow",
-    413: "too-large",
-    431: "headers-too-large",
-    500: "fault",
-    501: "unsupported",
-    503: "unavailable",
-    504: "unavailable",
-}
-"""The problem of each status that no part answers with; any other is a bad request."""
 
-
-def _problem(
-    status: int, detail: str = "", headers: Iterable[tuple[str, str]] = ()
-) -> ProblemError:
-    return ProblemError(status, PROBLEMS.get(status, "bad-request"), detail, headers=headers)
+def head_too_large() -> ProblemError:
+    """Return the problem of a head with too many bytes."""
+    detail = f"the head of a request has up to {MAX_HEAD_BYTES} bytes"
+    return ProblemError(431, "headers-too-large", detail, close=True, limit=MAX_HEAD_BYTES)
 
 
 _connection: ContextVar[ClientConnection] = ContextVar("connection")
 """The connection of the current request: aiohttp runs a connection's task in the context in which it was created."""
+
+_handler: ContextVar[_Handler] = ContextVar("handler")
+"""Reads the current request, and sends its answer."""
 
 _limit: ContextVar[asyncio.Timeout] = ContextVar("limit")
 """The timeout of the current request."""
@@ -171,6 +258,16 @@ def client() -> str:
     return _client.get()
 
 
+def known(account: str) -> None:
+    """Note whose the current request is. Until then its bytes are those of strangers."""
+    _handler.get().known(account)
+
+
+def watch(on_bytes: Callable[[int], bool]) -> None:
+    """Have the bytes counted that come over the WebSocket of the current request; it returns whether more are wanted."""
+    _handler.get().on_bytes = on_bytes
+
+
 def allow(seconds: float | None) -> None:
     """Set the timeout of the current request, in seconds from now; None for no limit."""
     when = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -188,7 +285,8 @@ class HttpHost:
     """Serves parts. A request may take `request` seconds, its head `head`, and a connection without a request closes after `idle`.
 
     `word` names the host in metrics. `proxies` returns the networks of proxies that are trusted to name their clients; `per_peer`
-    is for each of these clients, and not for the proxy. `clock` returns seconds and is monotonic.
+    is for each of these clients, and not for the proxy. `clock` returns seconds and is monotonic. `budget` bounds what is
+    kept of requests and answers; it is that of the process.
     """
 
     def __init__(
@@ -202,6 +300,7 @@ class HttpHost:
         idle: float = IDLE,
         word: str = "http",
         clock: Callable[[], float] = time.monotonic,
+        budget: Budget = KEPT,
     ) -> None:
         self._parts = list(parts)
         self._proxies = [proxies]
@@ -210,7 +309,13 @@ class HttpHost:
         self._head = request if head is None else head
         self._runner: web.AppRunner | None = None
         self.listener = Listener(
-            word, self._make, bounds, busy=BUSY, is_shared=self._is_proxy, clock=clock
+            word,
+            self._make,
+            bounds,
+            busy=BUSY,
+            is_shared=self._is_proxy,
+            clock=clock,
+            budget=budget,
         )
         self.traffic = Traffic(connections=self.listener.counts)
 
@@ -275,7 +380,7 @@ class HttpHost:
             if not limit.expired():
                 raise
             if request.content.is_eof():
-                return _problem(503, "this takes too long", AGAIN).response()
+                return of_status(503, "this takes too long", AGAIN).response()
             return ProblemError(408, "too-slow", "the body took too long", close=True).response()
         finally:
             unread = self.listener.bounds.unread
@@ -286,6 +391,8 @@ class HttpHost:
         peer, proxies = _connection.get().peer, self._trusted()
         _client.set(client_of(peer, request.headers, proxies))
         try:
+            if _handler.get().head_size > MAX_HEAD_BYTES:
+                raise head_too_large()
             with self._under_way(_client.get(), is_counted=self._is_proxy(peer)):
                 return await handler(request)
         except ProblemError as problem:
@@ -293,8 +400,8 @@ class HttpHost:
         except web.HTTPNotFound:
             return not_found().response()
         except web.HTTPError as problem:
-            kept = [one for one in problem.headers.items() if one[0] in KEPT]
-            return _problem(problem.status, "", kept).response()
+            kept = [one for one in problem.headers.items() if one[0] in STAYING]
+            return of_status(problem.status, "", kept).response()
 
     @contextmanager
     def _under_way(self, client: str, *, is_counted: bool) -> Iterator[None]:
@@ -305,7 +412,7 @@ class HttpHost:
         key = network_of(client)
         if self._busy[key] >= self.listener.bounds.per_peer:
             self.listener.refused(Reason.PEER, peer=client)
-            raise _problem(503, "too many requests of this address are under way", AGAIN)
+            raise of_status(503, "too many requests of this address are under way", AGAIN)
         self._busy[key] += 1
         try:
             yield
@@ -321,7 +428,7 @@ class HttpHost:
         return is_trusted(peer, self._trusted(), loopback=False)
 
 
-KEPT: Final = ("Allow", "Retry-After")
+STAYING: Final = ("Allow", "Retry-After")
 """Headers of a refusal of aiohttp that stay."""
 
 AGAIN: Final = (("Retry-After", "5"),)
@@ -360,15 +467,23 @@ async def read(request: web.Request, limit: int, seconds: float) -> bytes:
         raise BodyError(400) from None
 
 
+MANY: Final = 1_000
+"""Parts of a body that are collected before they are joined."""
+
+
 async def _read_on(request: web.Request, limit: int) -> bytes:
-    parts: list[bytes] = []
+    parts = _handler.get().parts = []
     size = 0
-    while part := await request.content.readany():
-        size += len(part)
+    while not request.content.at_eof():
+        parts.append(await request.content.readany())
+        size += len(parts[-1])
         if size > limit:
             raise BodyError(413)
-        parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if len(parts) > MANY:  # small ones need more memory than their bytes
+            parts[:] = [b"".join(parts)]
+    body = parts[0] if len(parts) == 1 else b"".join(parts)
+    parts.clear()
+    return body
 
 
 def _within(body: bytes, limit: int) -> bytes:

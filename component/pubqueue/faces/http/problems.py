@@ -297,3 +297,66 @@ def bad_request(detail: str) -> ProblemError:
 def unavailable(detail: str = "the service is not at work") -> ProblemError:
     """Return the problem of a service that cannot answer now."""
     return ProblemError(503, "unavailable", detail)
+
+
+# Answers that no part makes, and the headers of all answers.
+
+PROBLEMS: Final = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "too-slow",
+    413: "too-large",
+    431: "headers-too-large",
+    500: "fault",
+    501: "unsupported",
+    503: "unavailable",
+    504: "unavailable",
+}
+"""The problem of each status that no part answers with; any other is a bad request."""
+
+
+def of_status(
+    status: int, detail: str = "", headers: Iterable[tuple[str, str]] = ()
+) -> ProblemError:
+    """Return the problem of a status that no part answers with."""
+    return ProblemError(status, PROBLEMS.get(status, "bad-request"), detail, headers=headers)
+
+
+NAME: Final = "pubqueue"
+"""The value of the header `Server`, without versions, which clients need not know."""
+
+CLOSED: Final = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of each answer: what users have published runs in no browser, and least of all in the origin of the page.
+
+A part that has pages of its own sets a policy for them.
+"""
+
+OWN_TYPES: Final = frozenset(
+    {"application/json", "application/problem+json", "text/event-stream", "text/plain"}
+)
+"""Types of what the service writes, which a browser may show; anything else is a download, unless its part has a policy for it."""
+
+
+def last_answer(status: int, body: bytes, kind: str) -> bytes:
+    """Return the bytes of an answer after which the connection ends."""
+    fields = {"Server": NAME, "Connection": "close", **CLOSED}
+    fields |= {"Content-Type": kind, "Content-Length": f"{len(body)}"}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        fields["Retry-After"] = "5"
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{head}\r\n".encode() + body
+
+
+def close(response: web.StreamResponse) -> None:
+    """Add the headers of each answer, unless its part has set others."""
+    headers = response.headers
+    if "Content-Security-Policy" not in headers and response.content_type not in OWN_TYPES:
+        headers.setdefault("Content-Disposition", "attachment")
+    for name, value in CLOSED.items():
+        headers.setdefault(name, value)

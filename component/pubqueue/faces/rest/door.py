@@ -131,6 +131,7 @@ class RestDoor:
                 raise not_found()
             return answer(204, _allowed(found[0].allow, headers, settings))
         proven = await identify(headers, at.peer, face.accounts, settings, is_private=at.is_private)
+        host.known(proven.account)
         check_origin(request.method, headers, base, settings)
         if found is None:
             raise not_found()

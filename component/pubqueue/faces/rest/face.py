@@ -7,8 +7,9 @@ import hmac
 import itertools
 import re
 import secrets
-from collections import Counter, OrderedDict
+from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -20,6 +21,7 @@ from pubqueue.engine.observe import Traffic
 from pubqueue.engine.table import READS
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.http.problems import ProblemError, unavailable
+from pubqueue.faces.listener.budget import KEPT, SMALL, Budget, Keeper
 from pubqueue.faces.push.worker import Workers
 from pubqueue.faces.rest.push import RestPusher
 from pubqueue.faces.rest.settings import WORD
@@ -254,12 +256,6 @@ class RestFace:
 # instance: so its links mean the same on all instances and over restarts. Only the message that a consumer with `autoAck` got last is
 # remembered here, for a request that is repeated.
 
-MAX_KEPT: Final = 16 << 20
-"""Bytes of messages that are kept for repetitions, of all consumers."""
-
-KEPT_ROW: Final = 500
-"""The bytes that a kept message counts without its payload."""
-
 SOONEST: Final = 0.01
 """Seconds between two looks for idle consumers, at least."""
 
@@ -274,16 +270,31 @@ class Sent(Struct, frozen=True):
     message: Message | None
 
 
+class Repetition(Keeper):
+    """Keeps what a consumer got last, until all clients together keep too much."""
+
+    def __init__(self, sent: Sent, give_up: Callable[[], object]) -> None:
+        self.sent, self._give_up = sent, give_up
+
+    def give_up(self) -> None:
+        """Forget it: the same request is refused from now on."""
+        self._give_up()
+
+
 class PullConsumers:
     """What this process remembers of consumers, and the task that closes those that are idle."""
 
     def __init__(
-        self, broker: Broker, principals: Principals, settings: Callable[[], RestSettings]
+        self,
+        broker: Broker,
+        principals: Principals,
+        settings: Callable[[], RestSettings],
+        budget: Budget = KEPT,
     ) -> None:
+        self._budget = budget
         self._broker, self._principals, self._settings = broker, principals, settings
         self._turns: WeakValueDictionary[tuple[Jid, NodeName], asyncio.Lock] = WeakValueDictionary()
-        self._sent: OrderedDict[tuple[Jid, NodeName], Sent] = OrderedDict()
-        self._sent_bytes = 0
+        self._sent: dict[tuple[Jid, NodeName], Repetition] = {}
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -304,20 +315,21 @@ class PullConsumers:
 
     def sent(self, by: Principal, node: NodeName) -> Sent | None:
         """Return the message that a consumer got last, if it is remembered here."""
-        return self._sent.get((by.jid, node))
+        one = self._sent.get((by.jid, node))
+        return None if one is None else one.sent
 
     def note_sent(self, by: Principal, node: NodeName, sent: Sent) -> None:
-        """Remember a message; the oldest are dropped if there are too many bytes."""
+        """Remember a message of its account, until that keeps too much."""
         self.forget(by, node)
-        self._sent[by.jid, node] = sent
-        self._sent_bytes += _weight(sent)
-        while self._sent_bytes > MAX_KEPT and len(self._sent) > 1:
-            self._sent_bytes -= _weight(self._sent.popitem(last=False)[1])
+        key = by.jid, node
+        one = self._sent[key] = Repetition(sent, partial(self._sent.pop, key, None))
+        size = 0 if sent.message is None else len(sent.message[1])
+        self._budget.note(one, by.account, SMALL + 1 + size)
 
     def forget(self, by: Principal, node: NodeName) -> None:
         """Forget the message that a consumer got last."""
-        if (sent := self._sent.pop((by.jid, node), None)) is not None:
-            self._sent_bytes -= _weight(sent)
+        if (one := self._sent.pop((by.jid, node), None)) is not None:
+            self._budget.forget(one)
 
     # --- what it holds, and its end ---------------------------------------------------------------
 
@@ -383,10 +395,6 @@ def _unlock(by: Principal, node: NodeName, item: Item) -> Settle:
 
 def _token(message: Message) -> int:
     return message[0].token
-
-
-def _weight(sent: Sent) -> int:
-    return KEPT_ROW + (len(sent.message[1]) if sent.message is not None else 0)
 
 
 # One-off keys: they cost nothing until they are used, and are valid on every instance and over restarts.

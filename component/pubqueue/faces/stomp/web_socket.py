@@ -7,6 +7,7 @@ WebSocket are independent of each other: a frame may be split over messages.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import WSMsgType, web
 
 from pubqueue.engine.observe import Traffic
-from pubqueue.faces.http.host import allow, check_one_authorization, client, connection
+from pubqueue.faces.http.host import (
+    allow,
+    check_one_authorization,
+    client,
+    connection,
+    watch,
+)
 from pubqueue.faces.stomp.face import StompFace
 
 if TYPE_CHECKING:
@@ -32,6 +39,19 @@ CLOSING: Final = 2.0
 """Seconds for the client to confirm the end of the WebSocket."""
 
 TRY_LATER: Final = 1013
+
+BEFORE: Final = 16 << 10
+AFTER: Final = MAX_MESSAGE_BYTES + (64 << 10)
+"""Bytes that may come without a whole message, before a login and after it: of fragments, and of pings."""
+
+PACE: Final = 1 << 10
+"""Of these, bytes that are forgiven with each second, so that a client that only pings may do so for days."""
+
+EXTRA: Final = 128
+"""Bytes of a message that aiohttp counts in addition to its own."""
+
+TURN: Final = 32
+"""Messages of a client that are handled before others have their turn."""
 
 
 class StompDoor:
@@ -76,7 +96,11 @@ class StompDoor:
         if not at.is_private and not self._is_trusted(at.peer):
             raise web.HTTPForbidden(text="This needs TLS.\n")
         socket = web.WebSocketResponse(
-            protocols=PROTOCOLS, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSING, compress=False
+            protocols=PROTOCOLS,
+            max_msg_size=MAX_MESSAGE_BYTES,
+            timeout=CLOSING,
+            compress=False,
+            autoping=False,
         )
         await socket.prepare(request)
         allow(None)
@@ -85,21 +109,24 @@ class StompDoor:
             await socket.close(code=TRY_LATER, message=b"too many connections")
         else:
             assert request.transport is not None
-            await WebSocketTransport(socket, request.transport, adopted).run()
+            await WebSocketTransport(socket, request.transport, adopted, connection()).run()
         return socket
 
 
 class WebSocketTransport(asyncio.Transport):
-    """Connects a client that has a WebSocket: `under` is the transport of the HTTP connection."""
+    """Connects a client that has a WebSocket: `under` is the transport of the HTTP connection, which is `http`."""
 
     def __init__(
         self,
         socket: web.WebSocketResponse,
         under: asyncio.Transport,
         client: ClientConnection,
+        http: ClientConnection,
     ) -> None:
         super().__init__()
-        self._socket, self._under, self._client = socket, under, client
+        self._socket, self._under, self._client, self._http = socket, under, client, http
+        self._unused, self._counted = 0.0, 0.0
+        """Bytes that have come and are of no whole message that was handled, and when they were counted."""
         self._parts: deque[bytes] = deque()
         self._size = 0
         self._high = 0
@@ -110,6 +137,7 @@ class WebSocketTransport(asyncio.Transport):
 
     async def run(self) -> None:
         """Serve the client until the WebSocket ends."""
+        watch(self._count)
         self._client.connection_made(self)
         sending = asyncio.create_task(self._send(), name="web socket")
         try:
@@ -120,17 +148,39 @@ class WebSocketTransport(asyncio.Transport):
             await asyncio.gather(sending, return_exceptions=True)
             self._client.connection_lost(None)
 
+    def _count(self, size: int) -> bool:
+        """Count bytes that have come; end the connection and return False if too many of them are of no whole message."""
+        now = asyncio.get_running_loop().time()
+        forgiven = (now - self._counted) * PACE
+        self._unused, self._counted = max(self._unused - forgiven, 0.0) + size, now
+        self._http.keeps(int(self._unused), self._client.user)
+        assert self._socket._reader is not None  # noqa: SLF001  # nothing else says how much waits
+        waiting = 2 * self._socket._reader._size  # noqa: SLF001
+        if self._unused > (AFTER if self._client.user else BEFORE) + waiting:
+            self.abort()
+        return not self._under.is_closing()
+
     async def _receive(self) -> None:
-        while True:
+        for number in itertools.count(1):
+            if not number % TURN:
+                await asyncio.sleep(0)
             await self._may_read.wait()
             message = await self._socket.receive()
+            if message.type is WSMsgType.PING:
+                await self._socket.pong(message.data)
+                continue
+            if message.type is WSMsgType.PONG:
+                continue
             if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
                 return  # the end, in order or by a fault of the client
             if not message.data:  # no client has a reason, and thousands of these are as many bytes
                 self.abort()
                 return
             is_text = message.type is WSMsgType.TEXT
-            self._client.data_received(message.data.encode() if is_text else message.data)
+            data = message.data.encode() if is_text else message.data
+            self._unused = max(self._unused - 2 * (len(data) + EXTRA), 0.0)
+            self._http.keeps(int(self._unused), self._client.user)
+            self._client.data_received(data)
 
     async def _send(self) -> None:
         """Send the written data, a message for each write; the end of the WebSocket after that, if it is requested."""
@@ -189,6 +239,10 @@ class WebSocketTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         """Take messages again."""
         self._may_read.set()
+
+    def is_reading(self) -> bool:
+        """Return whether messages are taken."""
+        return self._may_read.is_set()
 
     def is_closing(self) -> bool:
         """Return whether nothing more can be sent."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import credentials_in
-from pubqueue.faces.http.host import CHALLENGES, client
+from pubqueue.faces.http.host import CHALLENGES, client, known
 from pubqueue.faces.http.problems import STATUS, problem
 from pubqueue.faces.xmpp.xml.payload import from_text
 from pubqueue.faces.xmpp.xml.stanza import jid_of
@@ -147,6 +147,7 @@ class Api:
             proven = await self._callers.prove(request)
             if isinstance(proven, web.Response):
                 return proven
+            known(proven.account)
             if request.method not in (allowed := _allowed(request)):
                 raise web.HTTPMethodNotAllowed(request.method, allowed)
             if not _accepts_json(request):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
-from pubqueue.faces.http.host import check_one_authorization, client
+from pubqueue.faces.http.host import check_one_authorization, client, known
 from pubqueue.faces.http.problems import STATUS
 from pubqueue.model.entities import ItemId, Jid, NodeName, State, is_number
 from pubqueue.monitor import asking
@@ -175,6 +175,7 @@ class Site:
                 if PART in request.headers or request.method == "POST":
                     raise web.HTTPUnauthorized(reason="Log in again.")
                 raise web.HTTPSeeOther(asking.login_from(asking.place_of(request)))
+            known(session.proven.account)
             return await page(request, session)
 
         return shown
