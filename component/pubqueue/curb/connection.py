@@ -199,7 +199,7 @@ class Client(asyncio.Protocol):
             is_new = True
         else:
             self._is_behind = True
-        self._connection.keeps(self._reader.unread, is_new=is_new)
+        self._connection.keeps(self._reader.kept, is_new=is_new)
         (self._connection.pause_reading if self._is_behind else self._connection.resume_reading)()
         self._turns.soon(self)
 

@@ -10,6 +10,9 @@ MOST: Final = 48 << 20
 SMALL: Final = 4 << 10
 """Bytes of one keeper that are not counted: all connections together have few of them."""
 
+SHARES: Final = 3
+"""The part of the budget that the service itself fills for one owner: what it would send beyond that waits elsewhere."""
+
 STRANGERS: Final = ""
 """The owner of what clients have sent before they are known. They are one owner, whatever their addresses."""
 
@@ -65,6 +68,10 @@ class Budget:
     def of(self, owner: str) -> int:
         """Return how many bytes are kept for an owner."""
         return self._sums.get(owner, 0)
+
+    def has_room(self, owner: str, size: int) -> bool:
+        """Return whether so much more may be kept for an owner whose other bytes may have to wait for it."""
+        return self.of(owner) + size <= self.most // SHARES
 
     def _make_room(self) -> None:
         largest = max(self._sums, key=self._sums.__getitem__)

@@ -163,6 +163,10 @@ class ClientConnection(asyncio.Protocol):
             whose = self.user if owner is None else owner
             self._admission.budget.note(self, whose, size, is_new=is_new)
 
+    def may_keep(self, size: int) -> bool:
+        """Return whether so much more can wait here for the user. If not, it may after what waits was sent."""
+        return self._admission.budget.has_room(self.user, size)
+
     def give_up(self) -> None:
         """End the connection, because all clients together keep too many bytes, and those of this one began first."""
         if self.on_given_up is None:

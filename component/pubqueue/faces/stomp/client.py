@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from sys import getsizeof
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
-from pubqueue.faces.stomp.codec import Frame, write
+from pubqueue.faces.listener.budget import SMALL
+from pubqueue.faces.stomp.codec import Frame, memory_of, write
 from pubqueue.faces.stomp.frames import Mode
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 # The output to one client: one write in each turn of the loop, and a bounded amount that waits while the client does not read.
 #
 # Answers are always sent: as long as a client does not read, no more of its frames are read, so there are few. Messages wait here,
-# up to `MAX_HELD` bytes; nothing is delivered to a client for which some wait.
+# up to `MAX_HELD` bytes; nothing is delivered to a client for which some wait. All that waits for one account is bounded as well:
+# beyond that a large message goes to another worker, or stays in its queue until there is room, and the client is asked again.
 
 MAX_HELD: Final = 1 << 20
 """Bytes of messages that wait for one client. One message alone may be larger."""
@@ -38,17 +41,31 @@ AT_ONCE: Final = 1 << 16
 LOOK: Final = 0.05
 """Seconds until the next check of what the socket has sent."""
 
+SELDOM: Final = 1.0
+"""The same, if nothing depends on it but the count of what is kept."""
+
 
 class Wire:
-    """Sends to one client. `on_room` is called when messages can be sent again."""
+    """Sends to one client. `on_room` is called when messages can be sent again, and `on_kept` when much more or less waits."""
 
-    def __init__(self, connection: ClientConnection, on_room: Callable[[], None]) -> None:
-        self._connection, self._on_room = connection, on_room
+    def __init__(
+        self,
+        connection: ClientConnection,
+        on_room: Callable[[], None],
+        on_kept: Callable[[], None],
+    ) -> None:
+        self._connection, self._on_room, self._on_kept = connection, on_room, on_kept
         self._loop = asyncio.get_running_loop()
         self._parts: list[bytes] = []
         self._part_bytes = self._written = self._held_bytes = 0
         self._held: deque[tuple[bytes, Callable[[], None] | None]] = deque()
         self._leaving: deque[tuple[int, Callable[[], None]]] = deque()
+        self._more = 0
+        """Bytes of messages since it was last noted how much waits."""
+        self._is_noted = False
+        """Whether that was much."""
+        self._refused = self._reserved = 0
+        """The bytes of a message for which the account had no room, and those of one that may come now."""
         self._is_due = self._is_looking = False
         self.last_written = self._loop.time()
         """When something was last sent."""
@@ -56,7 +73,13 @@ class Wire:
     @property
     def has_room(self) -> bool:
         """Whether messages can be sent now."""
-        return not self._held and not self._connection.is_full
+        return not self._held and not self._refused and not self._connection.is_full
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait for the client to read, or for which room is kept."""
+        here = self._part_bytes + self._held_bytes + self._reserved
+        return here + self._connection.unsent
 
     def put(self, data: bytes) -> None:
         """Send an answer."""
@@ -66,18 +89,31 @@ class Wire:
             self._is_due = True
             self._loop.call_soon(self._flush_when_due)
 
-    def offer(self, data: bytes, on_taken: Callable[[], None] | None = None) -> bool:
+    def offer(
+        self, data: bytes, on_taken: Callable[[], None] | None = None, *, may_wait: bool = True
+    ) -> bool:
         """Send a message, or keep it until the client reads; return false if too much is kept already.
 
-        `on_taken` is called when the socket has taken it.
+        `on_taken` is called when the socket has taken it. A message that `may_wait` elsewhere is not taken if too much waits for
+        the account.
         """
-        if self._held or self._connection.is_full or self._part_bytes > AT_ONCE:
-            if self._held and self._held_bytes + len(data) > MAX_HELD:
-                return False
+        self._reserved, size = 0, len(data)
+        is_behind = bool(self._held) or self._connection.is_full or self._part_bytes > AT_ONCE
+        if self._held and self._held_bytes + size > MAX_HELD:
+            return False
+        if may_wait and (is_behind or size > AT_ONCE) and not self._connection.may_keep(size):
+            self._refused = size
+            self._look_soon()
+            return False
+        if is_behind:
             self._held.append((data, on_taken))
-            self._held_bytes += len(data)
-            return True
-        self._message(data, on_taken)
+            self._held_bytes += size
+        else:
+            self._message(data, on_taken)
+        self._more += size
+        if self._more > AT_ONCE:
+            self._more, self._is_noted = 0, True
+            self._on_kept()
         return True
 
     def flush(self) -> None:
@@ -106,7 +142,13 @@ class Wire:
         """Forget waiting messages: the client is gone, or has got its last frame."""
         self._held.clear()
         self._leaving.clear()
-        self._held_bytes = 0
+        self._held_bytes = self._refused = self._reserved = 0
+
+    def forget(self) -> None:
+        """Forget answers, too."""
+        self.drop()
+        self._parts.clear()
+        self._part_bytes = 0
 
     def _message(self, data: bytes, on_taken: Callable[[], None] | None) -> None:
         self.put(data)
@@ -118,19 +160,33 @@ class Wire:
         self.flush()
         if self._held:
             self._loop.call_soon(self.release)
-        if self._leaving and not self._is_looking:
+        if self._leaving or self._is_noted or self._connection.unsent > SMALL:
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        if not self._is_looking:
             self._is_looking = True
             self._loop.call_soon(self._look)
 
     def _look(self) -> None:
-        """Call for the messages that the socket has taken."""
+        """Call for the messages that the socket has taken, note what waits, and take a message again that there is room for."""
         self._is_looking = False
         taken = self._written - self._connection.unsent
         while self._leaving and self._leaving[0][0] <= taken:
             self._leaving.popleft()[1]()
-        if self._leaving and not self._is_looking and self._connection.is_open:
+        self._reserved = 0
+        if self._refused and self._connection.may_keep(self._refused):
+            self._reserved, self._refused = self._refused, 0
+        is_much = self.waiting > SMALL
+        if is_much or self._is_noted:
+            self._is_noted = is_much
+            self._on_kept()
+        if self._reserved:
+            self._on_room()
+        is_urgent = bool(self._leaving or self._refused or self._reserved)
+        if (is_urgent or is_much) and not self._is_looking and self._connection.is_open:
             self._is_looking = True
-            self._loop.call_later(LOOK, self._look)
+            self._loop.call_later(LOOK if is_urgent else SELDOM, self._look)
 
 
 # The pending answers of a client: each RECEIPT is sent when its frame is done, in the order of the frames.
@@ -162,6 +218,7 @@ class Answers:
         self._send, self._fail = send, fail
         self._owed: deque[Owed] = deque()
         self.size = 0
+        """Bytes of memory of the frames that wait for their answers."""
         self.is_over = False
         """Whether there was a problem: nothing more is answered."""
 
@@ -204,7 +261,12 @@ class Answers:
 # One client that has logged in, as the parts of its session share it: its requests, and its pending answers.
 
 OVERHEAD: Final = 512
-"""Bytes that a frame costs here in addition to its body, until it is answered."""
+"""Bytes that a frame costs here in addition to its headers and its body, until it is answered."""
+
+
+def size_of(frame: Frame) -> int:
+    """Return how many bytes of memory a frame costs."""
+    return OVERHEAD + memory_of(frame.headers) + len(frame.body)
 
 
 class Receiver(Protocol):
@@ -269,7 +331,7 @@ class Client:
 
     def owe(self, frame: Frame) -> Owed:
         """Note a frame that has arrived."""
-        return self.answers.add(frame.headers.get("receipt"), OVERHEAD + len(frame.body))
+        return self.answers.add(frame.headers.get("receipt"), size_of(frame))
 
     def ask(self, by: Jid, request: Request, owed: Owed, answer: Callable[[Reply], None]) -> None:
         """Have a request for a frame decided, and note when it is."""
@@ -305,6 +367,8 @@ class Subscription:
         """In the order in which they were sent."""
         self.early: list[Deliver | Announce] | None = []
         """Messages that have arrived before the RECEIPT of SUBSCRIBE was sent; None: it was."""
+        self.size = getsizeof(asked.id)
+        """Bytes of memory of its name, which may be long."""
         self.newest = 0
         """The highest token under which it was sent a message."""
         self.is_ended = False

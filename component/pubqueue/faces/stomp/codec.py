@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum, StrEnum, unique
+from sys import getsizeof
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -206,16 +207,34 @@ class FrameReader:
         """Bytes that are kept: of an unfinished frame, and of frames that were not requested yet."""
         return len(self._unread) - self._at
 
+    @property
+    def kept(self) -> int:
+        """Bytes of memory that these need, with the head of a frame whose body is awaited."""
+        self._drop_read()
+        head = self._head
+        return len(self._unread) + (memory_of(head.headers) if head is not None else 0)
+
     def receive(self, data: bytes) -> None:
         """Keep received bytes. After a fault they are dropped."""
         if self._is_over:
             return
+        self._drop_read()
+        self._unread += data
+
+    def end(self) -> None:
+        """Drop what is kept, and all that comes."""
+        self._is_over = True
+        self._unread.clear()
+        self._at = 0
+        self._head = None
+
+    def _drop_read(self) -> None:
+        """Drop the bytes of frames that were read."""
         if self._at:
             del self._unread[: self._at]
             self._scanned = max(0, self._scanned - self._at)
             self._line_at -= self._at
             self._at = 0
-        self._unread += data
 
     def next_event(self) -> Frame | Fault | None:
         """Return the next frame, or why it cannot be read, which is the last event; None: there is none yet."""
@@ -225,9 +244,7 @@ class FrameReader:
             head = self._head or self._read_head()
             return None if head is None else self._read_body(head)
         except FrameError as problem:
-            self._is_over = True
-            self._unread.clear()
-            self._at = 0
+            self.end()
             return problem.fault
 
     # --- heads ----------------------------------------------------------------------------------
@@ -379,6 +396,12 @@ class Frame(Struct, gc=False):
     command: str
     headers: dict[str, str]
     body: bytes = b""
+
+
+def memory_of(headers: Mapping[str, str]) -> int:
+    """Return how many bytes of memory headers need: a short one needs ten times its length."""
+    texts = sum(map(getsizeof, headers)) + sum(map(getsizeof, headers.values()))
+    return getsizeof(headers) + texts
 
 
 # Reads the head of a frame: its command and its headers. All lines at once in the usual case, otherwise one after the other.

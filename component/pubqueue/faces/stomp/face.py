@@ -224,9 +224,12 @@ class StompFace:
         return found is not None and found.word == WORD
 
     def reaches(self, address: Jid) -> bool:
-        """Return whether the subscription is here, and its client reads."""
+        """Return whether the subscription is here, and its client reads, and nothing waits for the RECEIPT of SUBSCRIBE."""
         found = self._receivers.get(address)
-        return self._is_up and found is not None and not found[1].is_ended and found[0].has_room
+        if found is None or not self._is_up:
+            return False
+        receiver, one = found
+        return not one.is_ended and not one.early and receiver.has_room
 
     def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, and return deliveries that could not be sent."""

@@ -13,6 +13,7 @@ from pubqueue import __version__
 from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Plain
 from pubqueue.engine.connections import Reason
+from pubqueue.faces.listener.budget import SMALL
 from pubqueue.faces.stomp import codec
 from pubqueue.faces.stomp.client import Backend, Client, Wire
 from pubqueue.faces.stomp.refusals import Message, Problem, error, of_fault
@@ -34,6 +35,9 @@ WORD: Final = "stomp"
 
 BEFORE_LOGIN: Final = codec.FrameBounds(headers=32, line=2048, head=4096, body=4096)
 """The limits of a client that has not logged in."""
+
+MOST_BEFORE_LOGIN: Final = BEFORE_LOGIN.head + BEFORE_LOGIN.body
+"""Bytes that may come behind CONNECT before it is answered."""
 
 UNDER_WAY: Final = 256
 """Frames of a connection that are not answered; beyond this no more are read until there are fewer."""
@@ -57,6 +61,15 @@ LOGIN_LATER: Final = Problem(
     Message.LOGIN_REFUSED, "too many logins were wrong; nothing more is looked at for a while"
 )
 TOO_MANY: Final = Problem(Message.TOO_MANY_CONNECTIONS, "the user has too many connections")
+TOO_EARLY: Final = Problem(
+    Message.NOT_CONNECTED,
+    f"at most {MOST_BEFORE_LOGIN} bytes may come before CONNECT is answered",
+)
+GIVEN_UP: Final = Problem(
+    Message.TOO_MUCH_KEPT,
+    "all clients together have too much here that is not whole, not committed or not read, this account has most of it,"
+    " and this connection began first",
+)
 NOT_CONNECTED: Final = Problem(Message.NOT_CONNECTED, "the first frame has to be CONNECT")
 CONNECTED: Final = Problem(Message.ALREADY_CONNECTED, "there was a CONNECT before")
 DISMISSED: Final = Problem(Message.CONNECTION_ENDED, "an administrator has ended the connection")
@@ -102,7 +115,7 @@ class StompProtocol(asyncio.Protocol):
         self.stage = Stage.NEW
         self._version = codec.V12
         self._reader = codec.FrameReader(bounds=BEFORE_LOGIN)
-        self._wire = Wire(connection, self._on_room)
+        self._wire = Wire(connection, self._on_room, self._count_kept)
         self.session: StompSession | None = None
         self.proven: Proven | None = None
         self._by: Principal | None = None
@@ -111,8 +124,9 @@ class StompProtocol(asyncio.Protocol):
         self._proving: asyncio.Task[None] | None = None
         self._beating: asyncio.TimerHandle | None = None
         self._lingering: asyncio.TimerHandle | None = None
-        self._is_reading = self._is_held = self._is_waiting = False
+        self._is_reading = self._is_held = self._is_waiting = self._is_counted = False
         connection.last_words = self._last_words
+        connection.on_given_up = self._given_up
 
     # --- in -------------------------------------------------------------------------------------
 
@@ -139,7 +153,7 @@ class StompProtocol(asyncio.Protocol):
         """Process the frames that have arrived, as far as this client may proceed."""
         if self._is_reading:  # a frame may cause an immediate answer
             return
-        self._is_reading = True
+        self._is_reading, is_new = True, False
         try:
             while (
                 self._may_read()
@@ -150,6 +164,7 @@ class StompProtocol(asyncio.Protocol):
                     self._refuse(of_fault(event), event.receipt)
                 else:
                     self._take(event)
+                    is_new = True
         finally:
             self._is_reading = False
         was_held = self._is_held
@@ -159,6 +174,19 @@ class StompProtocol(asyncio.Protocol):
             self.connection.pause_reading()
         elif was_held:
             self.connection.resume_reading()
+        self._count_kept(is_new=is_new)
+
+    def _count_kept(self, *, is_new: bool = False) -> None:
+        """Note how much is kept for the client in the budget of the process. Usually that is little, and was."""
+        size = self._reader.kept + self._wire.waiting
+        if self.session is not None:
+            size += self.session.kept
+        elif self.stage is Stage.PROVING and size > MOST_BEFORE_LOGIN:
+            self.fail(TOO_EARLY)
+            return
+        if size > SMALL or self._is_counted:
+            self._is_counted = size > SMALL
+            self.connection.keeps(size, is_new=is_new)
 
     def _is_admitted(self) -> bool:
         """Return whether the account may have one more frame read; if not, reading goes on when it may."""
@@ -177,6 +205,8 @@ class StompProtocol(asyncio.Protocol):
         """Resume reading, if frames were left for later: a frame is answered. Usually none were."""
         if self._is_held:
             self.read_on()
+        elif self._is_counted and self._client is not None and not self._client.answers.size:
+            self._count_kept()
 
     def _take(self, frame: codec.Frame) -> None:
         match ACTS[self.stage][frame.command]:
@@ -302,13 +332,23 @@ class StompProtocol(asyncio.Protocol):
         """Send no more, and drop received bytes until the client disconnects: it may not have read the last frame yet."""
         self.stage = Stage.ENDING
         self._wire.flush()
+        self._reader.end()
         if self.session is not None:
             self.session.leave(how)
+        self._count_kept()
         self.connection.idle = 0.0
         self.connection.end_sending()
         self.connection.resume_reading()
         loop = asyncio.get_running_loop()
         self._lingering = loop.call_later(LINGERING, self.connection.close)
+
+    def _given_up(self) -> None:
+        """Forget what is kept of the client, and end: with an ERROR, unless it does not read or has got its last frame."""
+        self._wire.forget()
+        if self.stage is Stage.ENDING or self.connection.unsent > SMALL:
+            self.connection.abort()
+        else:
+            self.fail(GIVEN_UP)
 
     def _dismissed(self) -> None:
         self.fail(DISMISSED, how=Departure.CLOSED)

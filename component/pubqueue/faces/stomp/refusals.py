@@ -53,6 +53,8 @@ class Message(StrEnum):
     ITEM_EXISTS = "item exists"
     NO_HEART_BEAT = "no heart-beat"
     SUBSCRIPTION_ENDED = "subscription ended"
+    TOO_MUCH_KEPT = "too much kept"
+    """Of all clients together; this one had to go."""
     CONNECTION_ENDED = "connection ended"
     INTERNAL_ERROR = "internal error"
 

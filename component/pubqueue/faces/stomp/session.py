@@ -27,7 +27,7 @@ from pubqueue.model.notices import (
     SubscriptionChanged,
     Unlocked,
 )
-from pubqueue.rules.presence import Departure
+from pubqueue.rules.presence import Bounce, Departure
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.unlock import Touch
 
@@ -64,6 +64,12 @@ class StompSession:
     def is_busy(self) -> bool:
         """Whether a frame is in progress that the next one has to wait for."""
         return self.subscriptions.is_busy
+
+    @property
+    def kept(self) -> int:
+        """Bytes of memory of what is kept for the client: frames that are not answered, transactions, and names."""
+        parts = self.subscriptions.size + self.unsettled.size + self.transactions.size
+        return self._client.answers.size + parts
 
     def take(self, frame: Frame) -> None:
         """Process a frame."""
@@ -187,8 +193,13 @@ class StompSession:
     def _begin(self, one: Subscription) -> None:
         """Send the messages that have arrived before the RECEIPT of SUBSCRIBE."""
         early, one.early = one.early or [], None
+        backend = self._client.backend
         for notice in early:
-            self.send_notice(one, notice)
+            if not self.send_notice(one, notice) and isinstance(notice, Deliver):
+                back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
+                backend.submit(one.address, back, 0, _ignore)
+        if early and one.is_queue:
+            backend.reach_changed(one.address)
 
     def _deliver(self, one: Subscription, notice: Deliver) -> bool:
         item, is_auto = notice.item, one.mode is Mode.AUTO
@@ -205,11 +216,14 @@ class StompSession:
         return True
 
     def _announce(self, one: Subscription, notice: Announce) -> None:
-        """Send a message of a topic; a client that does not read is disconnected, so that others do not wait for it."""
+        """Send a message of a topic now, because there is no other time for it.
+
+        A client that does not read is disconnected, so that others do not wait for it.
+        """
         named = self.unsettled.next_news()
         ack = None if one.mode is Mode.AUTO else named
         frame = frames.of_news(notice, one.id, ack, self.unsettled.news)
-        if not self._client.wire.offer(write(frame, self._client.version)):
+        if not self._client.wire.offer(write(frame, self._client.version), may_wait=False):
             self._client.fail(TOO_MUCH, None)
 
     # --- messages that are done when they have been sent ------------------------------------------
@@ -224,6 +238,10 @@ class StompSession:
         taken, self._taken = self._taken, []
         if taken and not self._client.has_left:
             self.unsettled.retract(taken)
+
+
+def _ignore(_reply: Reply) -> None:
+    """Its result does not matter: the item is in its queue again, or was before."""
 
 
 def _ended(why: str) -> Problem:

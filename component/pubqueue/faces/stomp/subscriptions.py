@@ -48,6 +48,8 @@ class Subscriptions:
         """Those that are active, by the client's ids."""
         self.by_address: dict[Jid, Subscription] = {}
         """Also those that have ended, as long as messages of them can be acknowledged."""
+        self.size = 0
+        """Bytes of memory of their names."""
         self.is_busy = False
         """Whether a SUBSCRIBE is in progress: the next frame waits for it."""
         self._numbers = itertools.count(1)
@@ -80,6 +82,7 @@ class Subscriptions:
             return Problem(Message.TOO_MANY_SUBSCRIPTIONS, words)
         one = Subscription(asked, Jid(f"{client.address}.{next(self._numbers)}"))
         self.named[asked.id] = self.by_address[one.address] = one
+        self.size += one.size
         client.backend.enter_subscription(one, self._receiver)
         self.is_busy = True
         self._try(one, asked, WAYS[asked.destination.kind], owed, is_first=True)
@@ -165,6 +168,7 @@ class Subscriptions:
         """Forget a subscription that has ended, once none of its messages can be acknowledged any more."""
         if one.is_ended and not one.handed and self.by_address.pop(one.address, None) is not None:
             backend = self._client.backend
+            self.size -= one.size
             backend.forget(one.address)
             backend.submit(one.address, Leave(one.address, how=Departure.CLOSED), 0, _ignore)
 
@@ -186,6 +190,7 @@ class Subscriptions:
             backend.submit(address, Leave(address, how=how), 0, answer)
         self.named.clear()
         self.by_address.clear()
+        self.size = 0
 
 
 def _problem(asked: Wanted, reply: Reply) -> Problem | None:

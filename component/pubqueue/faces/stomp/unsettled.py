@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.faces.stomp.client import Owed
+from pubqueue.faces.stomp.client import OVERHEAD, Owed
 from pubqueue.faces.stomp.codec import V10, V12
 from pubqueue.faces.stomp.frames import OPTIONS, beginning_of, key_of, sent, settle_of
 from pubqueue.faces.stomp.refusals import LOST, Message, Problem, problem_of, unexpected
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 MAX_LOST: Final = 10_000
 """Messages whose locks are over that a connection may still acknowledge, without effect."""
 
+LOST_ONE: Final = 200
+"""Bytes of memory that each of them costs in addition to its name."""
+
 _NEWS: Final = re.compile(r"n([0-9]{1,15})", re.ASCII)
 """The header `ack` of messages of a topic."""
 
@@ -60,6 +63,8 @@ class Unsettled:
         self._client, self._subscriptions = client, subscriptions
         self._acks: dict[Key, Handed] = {}
         self._lost: dict[Key, None] = {}
+        self.size = 0
+        """Bytes of memory of the names in `_lost`."""
         self._recent: deque[int] = deque(maxlen=RECENT)
         self.news = 0
         """The number of messages of topics so far."""
@@ -94,7 +99,7 @@ class Unsettled:
             ) is not None:  # under a subscription that has ended
                 self.lose(before.subscription, (before.item,))
             self._acks[handed.key] = handed
-            self._lost.pop(handed.key, None)
+            self._forget_lost(handed.key)
 
     def lose(self, one: Subscription, ids: Iterable[ItemId]) -> None:
         """Note that the locks of these messages are over."""
@@ -105,14 +110,24 @@ class Unsettled:
             if self._acks.get(handed.key) is handed:
                 del self._acks[handed.key]
                 self._lost[handed.key] = None
+                self.size += _size_of(handed.key)
                 if len(self._lost) > MAX_LOST:
-                    del self._lost[next(iter(self._lost))]
+                    self._forget_lost(next(iter(self._lost)))
             self._subscriptions.drop_if_over(one)
 
     def clear(self) -> None:
         """Forget them: the client has left."""
         self._acks.clear()
         self._lost.clear()
+        self.size = 0
+
+    def _forget_lost(self, key: Key) -> bool:
+        """Forget that the lock of a message is over; return whether it was known."""
+        if key not in self._lost:
+            return False
+        del self._lost[key]
+        self.size -= _size_of(key)
+        return True
 
     def settle(self, frame: Frame, owed: Owed) -> Problem | None:
         """Do an ACK or a NACK."""
@@ -154,8 +169,7 @@ class Unsettled:
 
     def _settle_nothing(self, key: Key, owed: Owed) -> Problem | None:
         """Answer an ACK or NACK that has nothing to settle: the lock is over, or it is from a topic."""
-        if key in self._lost:
-            del self._lost[key]
+        if self._forget_lost(key):
             return self.late(owed)
         if self.is_news(key):
             self._client.answers.done(owed)
@@ -235,6 +249,11 @@ class Unsettled:
             self.forget(some)
 
 
+def _size_of(key: Key) -> int:
+    """Return how many bytes of memory it costs to remember a name; that of the subscription is kept anyway."""
+    return LOST_ONE + len(key[1])
+
+
 class _Settling:
     """An ACK or NACK in progress, perhaps in several requests."""
 
@@ -274,7 +293,7 @@ MAX_PARTS: Final = 1_000
 """Messages that are sent or settled in one."""
 
 MAX_BYTES: Final = 4 << 20
-"""Bytes of payloads in all open transactions of a connection, so that many of them take no more memory than one."""
+"""Bytes of memory of all open transactions of a connection, so that many of them take no more than one."""
 
 NAMELESS: Final = Problem(Message.HEADER_MISSING, "the transaction has to have a name")
 TOO_LARGE: Final = Problem(
@@ -288,7 +307,7 @@ class _Transaction(Struct, gc=False):
 
     parts: list[Part]
     settled: set[Handed]
-    size: int = 0
+    size: int
 
 
 class Transactions:
@@ -297,6 +316,8 @@ class Transactions:
     def __init__(self, client: Client, unsettled: Unsettled) -> None:
         self._client, self._unsettled = client, unsettled
         self._open: dict[str, _Transaction] = {}
+        self.size = 0
+        """Bytes of memory of those that are open."""
 
     def begin(self, frame: Frame, owed: Owed) -> Problem | None:
         """Do a BEGIN."""
@@ -308,7 +329,8 @@ class Transactions:
         if len(self._open) >= MAX_OPEN:
             words = f"a connection has at most {MAX_OPEN} transactions open"
             return Problem(Message.TRANSACTION_TOO_LARGE, words)
-        self._open[name] = _Transaction([], set())
+        self._open[name] = _Transaction([], set(), owed.size)
+        self.size += owed.size
         self._client.answers.done(owed)
         return None
 
@@ -330,7 +352,8 @@ class Transactions:
             return item
         by = client.backend.by(client.address)
         part = Publish(by, NodeName(item.node), (item.draft,), OPTIONS[item.kind])
-        return self._keep(found, owed, (part,), len(item.draft.payload))
+        size = owed.size - len(frame.body) + len(item.draft.payload)
+        return self._keep(found, owed, (part,), size)
 
     def settle(self, frame: Frame, owed: Owed) -> Problem | None:
         """Keep an ACK or a NACK. If the lock of its message is over, COMMIT refuses it, or this does if that is known."""
@@ -346,7 +369,7 @@ class Transactions:
             return meant
         template, handed = meant
         parts = [replace(template, ids=(one.item,), token=one.token) for one in handed]
-        problem = self._keep(found, owed, parts, 0)
+        problem = self._keep(found, owed, parts, owed.size + OVERHEAD * len(parts))
         if problem is None:
             found.settled.update(handed)
         return problem
@@ -378,6 +401,7 @@ class Transactions:
     def clear(self) -> None:
         """Drop open transactions: nothing of them has happened."""
         self._open.clear()
+        self.size = 0
 
     def _named(self, headers: Mapping[str, str]) -> _Transaction | Problem:
         found = self._open.get(headers["transaction"])
@@ -385,15 +409,17 @@ class Transactions:
 
     def _ended(self, headers: Mapping[str, str]) -> _Transaction | Problem:
         found = self._named(headers)
-        self._open.pop(headers["transaction"], None)
+        if isinstance(found, _Transaction):
+            del self._open[headers["transaction"]]
+            self.size -= found.size
         return found
 
     def _keep(
         self, found: _Transaction, owed: Owed, parts: Sequence[Part], size: int
     ) -> Problem | None:
         found.size += size
-        kept = sum(one.size for one in self._open.values())
-        if len(found.parts) + len(parts) > MAX_PARTS or kept > MAX_BYTES:
+        self.size += size
+        if len(found.parts) + len(parts) > MAX_PARTS or self.size > MAX_BYTES:
             return TOO_LARGE
         found.parts += parts
         self._client.answers.done(owed)
