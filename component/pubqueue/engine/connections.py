@@ -94,8 +94,6 @@ class GrpcCalls(Struct, gc=False):
     open: dict[Method, int] = field(default_factory=dict)
     outstanding: Callable[[], int] = lambda: 0
     """Returns how many messages streams have delivered without getting them back."""
-    certificate_ends: Callable[[], float | None] = lambda: None
-    """Returns when the certificate that new clients get expires, in seconds since 1970; None: there is none."""
 
     def begin(self, method: Method) -> None:
         """Count a call that begins."""

@@ -128,15 +128,13 @@ def _make_grpc(
     broker: Broker, settings: AllSettings, accounts: Accounts, on_ready: Callable[[], None]
 ) -> Face:
     try:
-        from pubqueue.faces.grpc.callers import GrpcTls  # noqa: PLC0415
         from pubqueue.faces.grpc.face import GrpcFace  # noqa: PLC0415  # only if it is used
     except ModuleNotFoundError as problem:
         raise without_grpc(problem) from None
 
     grpc = settings.grpc
     return GrpcFace(
-        *(broker, accounts, grpc.grpc_addresses(), grpc),
-        tls=grpc.grpc_tls(GrpcTls),
+        *(broker, accounts, grpc.grpc_places(), grpc),
         json=[place.shown for place in grpc.json_addresses()],
         on_ready=on_ready,
     )

@@ -182,9 +182,6 @@ def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
         for reason, count in one.ended.items():
             family = refused if reason in REFUSED else cut
             family.add_metric([one.face, reason.value], count)
-    for calls in (face.calls for face in traffic if face.calls is not None):
-        if (ends := calls.certificate_ends()) is not None:
-            expiry.add_metric(["grpc"], ends)
     yield from (is_open, refused, cut, expiry)
 
 

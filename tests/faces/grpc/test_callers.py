@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from base64 import b64encode
 from functools import partial
 from hashlib import sha256
@@ -17,8 +16,6 @@ from grpc import StatusCode
 from harness.patience import until
 from harness.servers.tls import certify, openssl
 from harness.servers.users import CHEAP, RIGHT, SERVICE
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import User
@@ -28,17 +25,13 @@ from pubqueue.faces.grpc.callers import (
     HELD,
     LARGE,
     ROOM,
-    GrpcTls,
     Reading,
     Turns,
     Unread,
-    peer_of,
-    subject_of,
 )
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.wire import v1 as m
-from pubqueue.faces.listener.tls import TlsFiles, read_certificate
-from pubqueue.faces.listener.tls import subject_of as text_of
+from pubqueue.faces.listener.tls import Tls, TlsFiles
 from pubqueue.model.entities import Affiliation, Jid, Principal
 from pubqueue.rules.nodes import SetAffiliations
 
@@ -202,12 +195,6 @@ async def test_an_ack_id_of_another_account_does_nothing(side, api):  # G22
     assert not empty.received_messages, "it is still held"
 
 
-def test_peers_are_addresses_without_their_ports():
-    assert peer_of("ipv4:192.0.2.1:80") == "192.0.2.1"
-    assert peer_of("ipv6:%5B::1%5D:80") == "::1"
-    assert peer_of("unix:abc") == "unix:abc"
-
-
 class TestTls:
     @pytest.fixture
     async def files(self, tmp_path):
@@ -229,7 +216,11 @@ class TestTls:
 
     @pytest.fixture
     def make_face(self, files):
-        tls = GrpcTls(TlsFiles(str(files.certificate), str(files.key), str(files.ca)))
+        tls = Tls(
+            TlsFiles(str(files.certificate), str(files.key), str(files.ca)),
+            face="grpc",
+            alpn=("h2",),
+        )
         return partial(clients.a_face, settings=GrpcSettings(), tls=tls, more_users=MORE)
 
     def connected(self, side, files, pair):
@@ -265,22 +256,6 @@ class TestTls:
         async with self.connected(side, files, pair) as channel:
             call = Stub(channel, PUBLISHER).GetTopic(topic=TOPIC)
             assert await code_of(call) is NOT_FOUND
-
-
-@pytest.mark.parametrize("subject", ["/CN=etl", "/C=DE/O=Exämple,_x/UID=7/CN=a/1.2.3.4=odd"])
-async def test_a_subject_is_read_as_ssl_reads_it(tmp_path, subject):  # G40
-    key, made = tmp_path / "key.pem", tmp_path / "made.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -utf8 -batch"
-    await openssl(f"{words} -subj {subject} -keyout {key} -out {made}")
-    found = {"subject": subject_of(made.read_bytes())}
-    assert text_of(found) == read_certificate(str(made), str(key)).subject
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_certificate_or_have_no_subject(data):
-    pem = ssl.DER_cert_to_PEM_cert(data).encode()
-    for one in (data, pem):
-        assert isinstance(subject_of(one), tuple)
 
 
 HALF = ROOM // 2
@@ -399,7 +374,7 @@ class Calls:
             await self.gates[name].wait()
             return SimpleNamespace(size=size)
 
-        return asyncio.create_task(self.reading.read(("ipv4:x", account), message))
+        return asyncio.create_task(self.reading.read(account, message))
 
     async def are_begun(self, *names):
         await until(lambda: self.begun == list(names))
@@ -437,15 +412,15 @@ async def test_large_ones_are_read_as_many_at_a_time_as_fit_until_too_much_waits
     await asyncio.gather(*tasks[:5])
     assert calls.begun == list("abcde"), "no more are read before one is done"
     for _ in range(3):
-        calls.reading.done(("ipv4:x", "etl"), size)
+        calls.reading.done("etl", size)
     assert calls.begun == list("abcde")
-    calls.reading.done(("ipv4:x", "etl"), size)
+    calls.reading.done("etl", size)
     await calls.are_begun(*"abcdefgh")
     calls.let(*"fgh")
     await asyncio.gather(*tasks)
 
 
-async def test_other_accounts_on_the_connection_do_not_wait(calls):
+async def test_other_accounts_do_not_wait(calls):
     tasks = [calls.come(name, LARGE, "etl") for name in "abc"]
     await calls.are_begun(*"ab")
     tasks.append(calls.come("d", 10, "other"))
@@ -474,7 +449,7 @@ async def test_a_call_that_ends_at_the_moment_of_its_turn_makes_room(calls):
         loop.call_soon(ending.cancel)  # it has its turn by then, and has not gone on
         return SimpleNamespace(size=10)
 
-    first = asyncio.create_task(calls.reading.read(("ipv4:x", "etl"), message))
+    first = asyncio.create_task(calls.reading.read("etl", message))
     second = calls.come("b", 10)
     await calls.are_begun("b")
     ending, last = calls.come("c", 10), calls.come("d", 10)
@@ -492,4 +467,4 @@ async def test_a_message_that_cannot_be_read_makes_room(calls):
 
     for _ in range(FIRST_READS + 1):
         with pytest.raises(EOFError):
-            await calls.reading.read(("ipv4:x", "etl"), broken)
+            await calls.reading.read("etl", broken)

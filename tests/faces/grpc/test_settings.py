@@ -10,7 +10,6 @@ from harness.patience import TIMEOUT
 from pubqueue.config.loading import load
 from pubqueue.config.users import locals_of
 from pubqueue.faces.checks import ConfigError
-from pubqueue.faces.grpc.callers import GrpcTls
 from pubqueue.faces.grpc.settings import GrpcSettings
 
 
@@ -19,7 +18,7 @@ def test_without_the_table_grpc_is_not_served(tmp_path):
     assert not settings.grpc.is_served
     assert settings.grpc.grpc_addresses() == settings.grpc.json_addresses() == ()
     assert not settings.grpc.json_shares_http(settings)
-    assert settings.grpc.grpc_tls(GrpcTls) is None
+    assert settings.grpc.grpc_places() == ()
 
 
 def test_the_table_is_read(tmp_path):
@@ -51,7 +50,7 @@ def test_json_may_be_all_that_is_served(tmp_path):  # G49
     settings = load(path, {}, {})
     assert settings.grpc.is_served
     assert [place.shown for place in settings.grpc.json_places()] == ["127.0.0.1:8086"]
-    assert settings.grpc.grpc_tls(GrpcTls) is None
+    assert settings.grpc.grpc_places() == ()
 
 
 def test_json_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp_path):  # G49
@@ -108,7 +107,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     text = "listen = '*:8085'\ntls_certificate = '/nowhere'\ntls_key = '/nowhere'"
     settings = of_service(tmp_path, f"[grpc]\n{text}\n")
     with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
-        settings.grpc.grpc_tls(GrpcTls)
+        settings.grpc.grpc_places()
     json = of_service(tmp_path, f"[grpc]\n{text.replace('listen', 'json')}\n")
     with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
         json.grpc.json_places()

@@ -1,57 +1,50 @@
-"""Who calls over gRPC, with which certificate, and how many large requests are read at once."""
+"""Who calls over gRPC, how many calls of an account may be open, and how many large requests are read at once."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections import deque
+from collections import Counter, deque
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
-import grpc
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Certificate, credentials_in
+from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import UNKNOWN_CALLER, CallError
-from pubqueue.faces.listener.tls import Tls
 from pubqueue.model.entities import Jid, Principal
+from pubqueue.model.limits import share
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from google.protobuf.message import Message
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.accounts.credentials import Credentials
-    from pubqueue.faces.listener.tls import TlsFiles
 
 
-# Messages of an account on a connection are read a few at a time: what is not read stays with the client, by the flow control of HTTP/2.
+# Messages of an account are read a few at a time: what is not read stays with the client, by the flow control of HTTP/2.
 #
-# gRPC does not report the size of a message before it is read. So a connection begins with few reads at a time. Small messages
-# raise the number, if others wait; a large one sets it to as many as fit. While large messages of a connection wait or are done,
-# no others are read on it beyond `HELD` bytes.
-
-Reader = tuple[str, str]
-"""The address of a connection, and the account of a call on it."""
+# gRPC does not report the size of a message before it is read. So an account begins with few reads at a time. Small messages
+# raise the number, if others wait; a large one sets it to as many as fit. While large messages of an account wait or are done,
+# no others are read for it beyond `HELD` bytes.
 
 HELD: Final = 8 << 20
-"""Bytes of large messages of a connection that wait for their turn, or are done; the last one may exceed it."""
+"""Bytes of large messages of an account that wait for their turn, or are done; the last one may exceed it."""
 
 AT_ONCE: Final = 16 << 20
-"""Bytes of large messages that are read at a time on a connection, if all are as large as the last one."""
+"""Bytes of large messages that are read at a time for an account, if all are as large as the last one."""
 
 FIRST_READS: Final = 2
 MAX_READS: Final = 1_000
 """How many messages are read at a time at first, and at most."""
 
 
-class _Connection:
-    """The reads of a connection. A waiting read is a future, which is done when it may begin."""
+class _Reads:
+    """The reads of an account. A waiting read is a future, which is done when it may begin."""
 
     __slots__ = ("allowed", "held", "reading", "waiting")
 
@@ -83,18 +76,18 @@ class _Connection:
 
 
 class Reading:
-    """Reads the messages of unary calls, in the order of the calls on each connection."""
+    """Reads the messages of unary calls, in the order of the calls of each account."""
 
     def __init__(self) -> None:
-        self._connections: dict[Reader, _Connection] = {}
+        self._accounts: dict[str, _Reads] = {}
 
-    async def read(self, peer: Reader, read: Callable[[], Awaitable[Unread]]) -> Unread:
+    async def read(self, account: str, read: Callable[[], Awaitable[Unread]]) -> Unread:
         """Return the message of a call, as soon as there is room for it; `done` has to be called for it."""
-        one = self._connections.get(peer)
+        one = self._accounts.get(account)
         if one is None:
-            one = self._connections[peer] = _Connection()
+            one = self._accounts[account] = _Reads()
         if one.waiting or not one.may_read():
-            await self._wait(peer, one)
+            await self._wait(account, one)
         else:
             one.reading += 1
         try:
@@ -102,17 +95,17 @@ class Reading:
             one.learn(request.size)
         finally:
             one.reading -= 1
-            self._go_on(peer, one)
+            self._go_on(account, one)
         return request
 
-    def done(self, peer: Reader, size: int) -> None:
+    def done(self, account: str, size: int) -> None:
         """Free the room of a message that was read."""
         if size >= LARGE:
-            one = self._connections[peer]
+            one = self._accounts[account]
             one.held -= size
-            self._go_on(peer, one)
+            self._go_on(account, one)
 
-    async def _wait(self, peer: Reader, one: _Connection) -> None:
+    async def _wait(self, account: str, one: _Reads) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         one.waiting.append(turn)
         try:
@@ -122,140 +115,13 @@ class Reading:
                 one.reading -= 1
             else:
                 turn.cancel()
-            self._go_on(peer, one)
+            self._go_on(account, one)
             raise
 
-    def _go_on(self, peer: Reader, one: _Connection) -> None:
+    def _go_on(self, account: str, one: _Reads) -> None:
         one.go_on()
         if one.is_idle:
-            self._connections.pop(peer, None)
-
-
-# The subject of a client certificate that gRPC has verified, which it hands over as PEM. Pure.
-#
-# Python's `ssl` reads the certificates of its own handshakes only, and gRPC has handshakes of its own. Of the DER structure (X.509,
-# RFC 5280) only the path to the subject is read.
-
-Subject = tuple[tuple[tuple[str, str], ...], ...]
-"""As `subject` of `ssl.SSLSocket.getpeercert`."""
-
-_NAMES: Final[Mapping[str, str]] = {
-    "2.5.4.3": "commonName",
-    "2.5.4.4": "surname",
-    "2.5.4.5": "serialNumber",
-    "2.5.4.6": "countryName",
-    "2.5.4.7": "localityName",
-    "2.5.4.8": "stateOrProvinceName",
-    "2.5.4.9": "streetAddress",
-    "2.5.4.10": "organizationName",
-    "2.5.4.11": "organizationalUnitName",
-    "2.5.4.42": "givenName",
-    "1.2.840.113549.1.9.1": "emailAddress",
-    "0.9.2342.19200300.100.1.1": "userId",
-    "0.9.2342.19200300.100.1.25": "domainComponent",
-}
-"""Object identifiers, and the long names that `ssl` has for them; others stay numbers."""
-
-_BMP, _LATIN = 30, 20
-_CODECS: Final[Mapping[int, str]] = {_BMP: "utf-16-be", _LATIN: "latin-1"}
-"""Of the types of strings; all others are UTF-8, or a part of it."""
-
-_VERSION: Final = 0xA0
-_BEFORE_SUBJECT: Final = 4
-"""Serial number, algorithm, issuer and validity precede the subject."""
-_LONG: Final = 0x80
-_DIGIT: Final = 0x7F
-_SECOND_ARC: Final = 40
-
-
-def subject_of(pem: bytes) -> Subject:
-    """Return the subject of a certificate; an empty one, which no user has, if it cannot be read."""
-    try:
-        return tuple(_subject(ssl.PEM_cert_to_DER_cert(pem.decode("ascii").strip())))
-    except (ValueError, IndexError):
-        return ()
-
-
-def _subject(der: bytes) -> Iterator[tuple[tuple[str, str], ...]]:
-    ((_, certificate),) = _elements(der)
-    (_, signed), *_ = _elements(certificate)
-    fields = [element for element in _elements(signed) if element[0] != _VERSION]
-    for _, part in _elements(fields[_BEFORE_SUBJECT][1]):
-        yield tuple(_attribute(pair) for _, pair in _elements(part))
-
-
-def _attribute(pair: bytes) -> tuple[str, str]:
-    (_, oid), (kind, value) = _elements(pair)
-    name = _dotted(oid)
-    return _NAMES.get(name, name), value.decode(_CODECS.get(kind, "utf-8"))
-
-
-def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the tag and the content of each element."""
-    at = 0
-    while at < len(data):
-        tag, length = data[at], data[at + 1]
-        at += 2
-        if length & _LONG:
-            size = length & _DIGIT
-            length, at = int.from_bytes(data[at : at + size]), at + size
-        if at + length > len(data):
-            raise ValueError("an element is cut off")
-        yield tag, data[at : at + length]
-        at += length
-
-
-def _dotted(oid: bytes) -> str:
-    numbers, number = [], 0
-    for byte in oid:
-        number = number << 7 | byte & _DIGIT
-        if not byte & _LONG:
-            numbers.append(number)
-            number = 0
-    first = min(numbers[0] // _SECOND_ARC, 2)
-    return ".".join(map(str, (first, numbers[0] - first * _SECOND_ARC, *numbers[1:])))
-
-
-# TLS of gRPC, which has handshakes of its own: the same files and checks as those of the other listeners.
-
-
-class GrpcTls:
-    """Certificate, key and client authority. With a client authority every client has to show a certificate of it.
-
-    Raises:
-        TlsError: the files cannot be used.
-
-    """
-
-    def __init__(self, files: TlsFiles) -> None:
-        self._files = files
-        self._tls = Tls(files, face=WORD)
-        self._config = self._read()
-
-    def reload(self) -> None:
-        """Read the files again; if they cannot be used, log that and keep the old ones."""
-        before = self._tls.context
-        self._tls.reload()
-        if self._tls.context is not before:
-            self._config = self._read()
-
-    @property
-    def certificate_ends(self) -> float:
-        """When the certificate expires, in seconds since 1970."""
-        return self._tls.certificate.ends
-
-    def credentials(self) -> grpc.ServerCredentials:
-        """Return credentials with which each new connection gets the files that were read last."""
-        return grpc.dynamic_ssl_server_credentials(
-            self._config,
-            lambda: self._config,
-            require_client_authentication=bool(self._files.client_ca),
-        )
-
-    def _read(self) -> grpc.ServerCertificateConfiguration:
-        pair = Path(self._files.key).read_bytes(), Path(self._files.certificate).read_bytes()
-        ca = Path(self._files.client_ca).read_bytes() if self._files.client_ca else None
-        return grpc.ssl_server_certificate_configuration([pair], ca)
+            self._accounts.pop(account, None)
 
 
 # Large requests are read and done a few at a time, so that others do not wait for all of them.
@@ -353,13 +219,55 @@ class Turns:
         return None
 
 
+# The calls that are open: each takes memory, also one that only waits.
+
+MAX_CALLS: Final = 4_000
+MAX_CALLS_OF_ACCOUNT: Final = MAX_CALLS // 2
+"""Calls that may be open in all, and of one account; streams that pull have bounds of their own."""
+
+FEWEST_CALLS: Final = 8
+"""Calls that an account may have open however many others have."""
+
+TOO_MANY_CALLS: Final = CallError(
+    StatusCode.RESOURCE_EXHAUSTED,
+    f"An account may have {MAX_CALLS_OF_ACCOUNT} open calls, and fewer while others have many; try again later.",
+)
+
+
+class OpenCalls:
+    """Counts them, by account."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+        self._total = 0
+
+    def enter(self, account: str) -> None:
+        """Count a call of the account, until `leave`.
+
+        Raises:
+            CallError: it has as many as it may have.
+
+        """
+        mine = share(MAX_CALLS_OF_ACCOUNT, MAX_CALLS, MAX_CALLS - self._total)
+        if self._open[account] >= max(FEWEST_CALLS, mine):
+            raise TOO_MANY_CALLS
+        self._open[account] += 1
+        self._total += 1
+
+    def leave(self, account: str) -> None:
+        """Count a call no more."""
+        self._total -= 1
+        self._open[account] -= 1
+        if not self._open[account]:
+            del self._open[account]
+
+
 # From the metadata of a call, or what else has credentials, to its account.
 
-WORD: Final = "grpc"
-"""The word of the face: in addresses, and where users may log in."""
+Subject = tuple[tuple[tuple[str, str], ...], ...]
+"""As `subject` of `ssl.SSLSocket.getpeercert`."""
 
 HEADER: Final = "authorization"
-CERTIFICATE: Final = "x509_pem_cert"
 RESOURCE: Final = f"/{WORD}"
 """The separator between the address of a caller and the resources of pulls."""
 
@@ -398,18 +306,10 @@ class Who:
         return self._accounts.principals.of(Jid(account + RESOURCE))
 
 
-def peer_of(text: str) -> str:
-    """Return the address of a peer: of `ipv4:192.0.2.1:80` or `ipv6:[::1]:80` without the port, and percent-decoded."""
-    scheme, _, rest = text.partition(":")
-    if scheme not in {"ipv4", "ipv6"}:
-        return text
-    return unquote(rest).rpartition(":")[0].strip("[]")
-
-
 def credentials_of(
-    metadata: Iterable[tuple[str, str | bytes]], auth: Mapping[str, Iterable[bytes]]
+    metadata: Iterable[tuple[str, str | bytes]], certificate: Subject
 ) -> Credentials | None:
-    """Return the credentials of a call: its header, or else the certificate of its connection.
+    """Return the credentials of a call: its header, or else the subject of the certificate of its connection.
 
     Raises:
         CallError: it has the header several times, or it cannot be read.
@@ -423,6 +323,4 @@ def credentials_of(
         if found is None:
             raise UNKNOWN_CALLER
         return found
-    for pem in auth.get(CERTIFICATE, ()):
-        return Certificate(subject_of(pem))
-    return None
+    return Certificate(certificate) if certificate else None

@@ -48,7 +48,7 @@ DISMISSED: Final = CallError(StatusCode.UNAVAILABLE, "An administrator has ended
 
 
 class Origin(Struct, frozen=True):
-    """The origin of a call: its client as gRPC names it, whether it has TLS, and its credentials."""
+    """The origin of a call: the address of its client, whether it has TLS, and its credentials."""
 
     peer: str = ""
     is_private: bool = False
@@ -56,12 +56,12 @@ class Origin(Struct, frozen=True):
 
 
 class OpenStream:
-    """A stream of the client at `peer`. All its items are locked to its address."""
+    """A stream of a client. All its items are locked to its address."""
 
-    def __init__(self, by: Principal, origin: Origin, peer: str) -> None:
+    def __init__(self, by: Principal, origin: Origin) -> None:
         self.by, self.proven = by, origin.proven
         self.address: str = by.jid
-        self.peer, self.is_private = peer, origin.is_private
+        self.peer, self.is_private = origin.peer, origin.is_private
         self.node = NodeName("")
         """The queue that it takes from, as soon as its client has named it."""
         self.credit: Credit | None = None

@@ -18,20 +18,20 @@ import structlog
 from pubqueue.engine.connections import GrpcCalls
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.grpc import tech, v1
-from pubqueue.faces.grpc.callers import RESOURCE, WORD, Who, credentials_of, peer_of
+from pubqueue.faces.grpc.callers import RESOURCE, Who, credentials_of
 from pubqueue.faces.grpc.calls import Call, OpenStream, OpenStreams, Origin, Outstanding
+from pubqueue.faces.grpc.front import TOO_MANY_CONNECTIONS, Front
+from pubqueue.faces.grpc.health import Health
 from pubqueue.faces.grpc.push import GrpcPusher
 from pubqueue.faces.grpc.server import (
     OPTIONS,
     Answering,
-    Health,
     Rpcs,
     UntilStop,
     handlers,
-    reflect,
 )
+from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import STOPPING
-from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.push.worker import Workers
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
-    from pubqueue.faces.grpc.callers import GrpcTls
+    from pubqueue.faces.grpc.front import Stream
     from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.listener.tls import Place
     from pubqueue.model.decision import Reply, Request
@@ -91,22 +91,19 @@ class GrpcFace:
         places: Sequence[Place],
         settings: GrpcSettings,
         *,
-        tls: GrpcTls | None = None,
         json: Iterable[str] = (),
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker, self.accounts, self.grpc = broker, accounts, settings
-        self._places, self._tls, self._on_ready = places, tls, on_ready
+        self._places, self._on_ready = places, on_ready
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
         self._who = Who(accounts, broker.service, settings.anonymous)
-        self.calls = GrpcCalls(certificate_ends=lambda: tls.certificate_ends if tls else None)
-        self.traffic = Traffic(calls=self.calls)
+        self.calls, self.front = GrpcCalls(), Front(WORD)
+        self.traffic = Traffic(connections=self.front.listener.counts, calls=self.calls)
         self.service = accounts.principals.service(broker.service)
         self._services = tuple(one.name for one in (*tech.SERVICES, *v1.SERVICES))
-        self._health = Health(self._services)
+        self._health = Health(self._services, self._stream)
         self._server: grpc.aio.Server | None = None
-        self.addresses: list[tuple[str, int]] = []
-        """The places where it listens."""
         self._pulls = itertools.count(1)
         self.streams = OpenStreams(WORD)
         self.outstanding = Outstanding(broker.now)
@@ -134,6 +131,7 @@ class GrpcFace:
         """
         if self._server is not None:
             return
+        address = await self.front.open(self._places)
         server, answering = grpc.aio.server(options=OPTIONS), Answering(self.calls, self._call)
         for one in (*tech.SERVICES, *v1.SERVICES):
             rows, more = one.unary.items(), one.streaming.items()
@@ -144,24 +142,15 @@ class GrpcFace:
             streams = {name: answering.streaming((one.name, name), handle) for name, handle in more}
             server.add_generic_rpc_handlers((handlers(Rpcs(one.name, unary, streams)),))
         self._health.add_to(server)
-        reflect(self._services, server)
+        server.add_insecure_port(address)
         self._server = server
-        for place in self._places:
-            host = place.host or "[::]"
-            self.addresses.append((place.host, self._listen(server, place, host)))
         for host, port in self.addresses:
             log.info("grpc.listening", host=host, port=port)
 
-    def _listen(self, server: grpc.aio.Server, place: Place, host: str) -> int:
-        address = (
-            f"[{host}]:{place.port}" if ":" in host and "[" not in host else f"{host}:{place.port}"
-        )
-        try:
-            if self._tls is not None:
-                return server.add_secure_port(address, self._tls.credentials())
-            return server.add_insecure_port(address)
-        except RuntimeError as problem:
-            raise CannotListenError(f"grpc cannot listen on {place.shown}: {problem}") from None
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The places where it listens."""
+        return self.front.listener.addresses
 
     async def check(self, _patience: float) -> str:
         """Return the places where it would listen."""
@@ -172,12 +161,13 @@ class GrpcFace:
         await self.enter(lambda: None)
         assert self._server is not None
         await self._server.start()
+        self.front.listener.accept()
         self.go_up()
         self._on_ready()
         if self.grpc.push_to:
             self.pushers.start()
         while True:
-            await self._health.set(serves=await self._can_read())
+            self._health.set(serves=await self._can_read())
             await asyncio.sleep(LOOK)
 
     async def _can_read(self) -> bool:
@@ -190,8 +180,7 @@ class GrpcFace:
 
     async def reload(self) -> None:
         """Read certificates again."""
-        if self._tls is not None:
-            self._tls.reload()
+        await self.front.listener.reload()
 
     async def stop(self) -> None:
         """Take no more calls, answer those that were read, and close."""
@@ -200,14 +189,16 @@ class GrpcFace:
         server, self._server = self._server, None
         if server is None:
             return
+        self.front.listener.close()
         await self.pushers.stop()
         await self._pusher.close()
-        await self._health.set(serves=False)
+        self._health.set(serves=False)
         closing = asyncio.create_task(server.stop(DRAIN + FAREWELL), name="closing")
         await self._broker.drain(DRAIN)
         self.until_stop.end()
         with suppress(asyncio.CancelledError):
             await closing
+        await self.front.stop(FAREWELL)
         self._unwatch()
         self._unwatch = lambda: None
 
@@ -223,15 +214,21 @@ class GrpcFace:
 
     # --- in: calls to requests --------------------------------------------------------------------
 
-    async def _call(self, context: Context) -> Call:
+    def _stream(self, context: Context) -> Stream:
+        return self.front.stream_of(context.peer(), tuple(context.invocation_metadata() or ()))
+
+    async def _call(self, context: Context) -> tuple[Call, Stream]:
+        stream = self._stream(context)
         if self.is_stopping:
             raise STOPPING
-        peer = context.peer()
-        auth = {} if self._tls is None else context.auth_context()
-        given = credentials_of(context.invocation_metadata() or (), auth)
-        caller, proven = await self._who.caller(given, peer_of(peer))
-        origin = Origin(peer, self._tls is not None, proven)
-        return Call(caller, self, context.time_remaining(), origin)
+        connection = stream.relay.connection
+        given = credentials_of(context.invocation_metadata() or (), connection.certificate)
+        caller, proven = await self._who.caller(given, connection.peer)
+        if not stream.relay.known(caller.account):
+            raise TOO_MANY_CONNECTIONS
+        stream.belongs(caller.account)
+        origin = Origin(connection.peer, connection.is_private, proven)
+        return Call(caller, self, context.time_remaining(), origin), stream
 
     async def json_call(self, given: Credentials | None, peer: str, left: float) -> Call:
         """Return a call that has come in JSON, from an address; the client waits so many seconds at most.
@@ -285,7 +282,7 @@ class GrpcFace:
 
         """
         self.streams.check(call.account, self.grpc)
-        stream = OpenStream(self.puller(call.account), call.origin, peer_of(call.origin.peer))
+        stream = OpenStream(self.puller(call.account), call.origin)
         self.streams.enter(stream)
         return stream
 

@@ -12,16 +12,12 @@ import grpc
 import structlog
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
-from grpc_health.v1 import health
-from grpc_health.v1.health import aio as aio_health
-from grpc_health.v1.health_pb2 import DESCRIPTOR as HEALTH
-from grpc_health.v1.health_pb2 import HealthCheckResponse
-from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
-from grpc_reflection.v1alpha import reflection
 from msgspec import Struct
 
 from pubqueue.faces.grpc import wire
-from pubqueue.faces.grpc.callers import LARGE, WORD, Reading, Turns, Unread
+from pubqueue.faces.grpc.callers import LARGE, OpenCalls, Reading, Turns, Unread
+from pubqueue.faces.grpc.front import MAX_FRAME, MAX_STREAMS
+from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
 from pubqueue.logs import fault
 
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.connections import GrpcCalls, Method
     from pubqueue.faces.grpc.calls import Call, Streaming, Unary
+    from pubqueue.faces.grpc.front import Stream
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -58,7 +55,7 @@ def whole(request: Unread) -> Any:  # noqa: ANN401  # of any rpc
     return message
 
 
-async def _received(context: Context) -> Unread:
+async def _received(context: Context, stream: Stream) -> Unread:
     """Return the message of a unary call as it came.
 
     Raises:
@@ -68,10 +65,11 @@ async def _received(context: Context) -> Unread:
     request: Unread | object = await context.read()
     if not isinstance(request, Unread):  # the end
         raise invalid(MISSING)
+    stream.read(request.size)
     return request
 
 
-async def each_whole(requests: AsyncIterator[Unread]) -> AsyncIterator[Any]:
+async def each_whole(requests: AsyncIterator[Unread], stream: Stream) -> AsyncIterator[Any]:
     """Yield the messages of a stream as long as they can be read.
 
     Raises:
@@ -79,17 +77,21 @@ async def each_whole(requests: AsyncIterator[Unread]) -> AsyncIterator[Any]:
 
     """
     async for request in requests:
+        stream.read(request.size)
         if request.size > MAX_REQUEST:
             raise invalid(TOO_MANY_BYTES)
         yield whole(request)
+        stream.done()
 
 
 class Answering:
-    """Makes the handlers. `call_of` authenticates the caller of a call."""
+    """Makes the handlers. `call_of` authenticates the caller of a call, and returns its stream too."""
 
-    def __init__(self, counts: GrpcCalls, call_of: Callable[[Context], Awaitable[Call]]) -> None:
+    def __init__(
+        self, counts: GrpcCalls, call_of: Callable[[Context], Awaitable[tuple[Call, Stream]]]
+    ) -> None:
         self._counts, self._call_of = counts, call_of
-        self._reading, self._turns = Reading(), Turns()
+        self._reading, self._turns, self._open = Reading(), Turns(), OpenCalls()
 
     def unary(
         self, method: Method, handle: Unary, *, waits: bool = False
@@ -98,29 +100,30 @@ class Answering:
 
         The handler itself reads the request, when it knows the account and there is room.
         """
-        counts, call_of, turns = self._counts, self._call_of, self._turns
-        reading = self._reading
+        counts, is_publish = self._counts, method[1].startswith("Publish")
 
-        async def answer(_requests: object, context: Context) -> Any:  # noqa: ANN401  # of either binding
+        async def answer(_requests: object, context: Context) -> Any:  # noqa: ANN401  # bytes
             begun, code, call = time.monotonic(), grpc.StatusCode.OK, None
             counts.begin(method)
             try:
-                call = await call_of(context)
-                # a proxy may have calls of several accounts on a connection
-                reader = call.origin.peer, call.account
-                request = await reading.read(reader, partial(_received, context))
-                call.size = request.size
-                if request.size < LARGE:
-                    return await handle(call, whole(request))
+                call, stream = await self._call_of(context)
+                self._open.enter(call.account)
                 try:
-                    if request.size > MAX_REQUEST and not method[1].startswith("Publish"):
-                        raise invalid(TOO_MANY_BYTES)
-                    if waits:  # it would keep its bytes and its turn
-                        raise invalid(TOO_LARGE)
-                    async with turns.of(request.size, call.account):
-                        return await handle(call, whole(request))
+                    read = partial(_received, context, stream)
+                    call.size = (request := await self._reading.read(call.account, read)).size
+                    if request.size < LARGE:
+                        return _answer(stream, await handle(call, whole(request)))
+                    try:
+                        if request.size > MAX_REQUEST and not is_publish:
+                            raise invalid(TOO_MANY_BYTES)
+                        if waits:  # it would keep its bytes and its turn
+                            raise invalid(TOO_LARGE)
+                        async with self._turns.of(request.size, call.account):
+                            return _answer(stream, await handle(call, whole(request)))
+                    finally:
+                        self._reading.done(call.account, call.size)
                 finally:
-                    reading.done(reader, call.size)
+                    self._open.leave(call.account)
             except CallError as problem:
                 code = problem.code
                 if call is not None:
@@ -139,17 +142,18 @@ class Answering:
 
     def streaming(
         self, method: Method, handle: Streaming
-    ) -> Callable[[Any, Context], AsyncIterator[Any]]:
+    ) -> Callable[[Any, Context], AsyncIterator[bytes]]:
         """Return the handler of an rpc that is a stream."""
         counts, call_of = self._counts, self._call_of
 
-        async def answer(requests: Any, context: Context) -> AsyncIterator[Any]:  # noqa: ANN401
+        async def answer(requests: Any, context: Context) -> AsyncIterator[bytes]:  # noqa: ANN401
             code, call = grpc.StatusCode.OK, None
             counts.begin(method)
             try:
-                call = await call_of(context)
-                async for one in handle(call, each_whole(requests)):
-                    yield one
+                call, stream = await call_of(context)
+                async for one in handle(call, each_whole(requests, stream)):
+                    yield _answer(stream, one)
+                    stream.answers(0)
             except CallError as problem:
                 code = problem.code
                 if call is not None:
@@ -165,6 +169,13 @@ class Answering:
                 counts.end(method, code.name, None)
 
         return answer
+
+
+def _answer(stream: Stream, message: Any) -> bytes:  # noqa: ANN401  # of either binding
+    """Return an answer as it is sent; it is kept until the client takes it."""
+    data: bytes = message.SerializeToString()
+    stream.answers(len(data))
+    return data
 
 
 def _cancelled(context: Context) -> grpc.StatusCode:
@@ -188,7 +199,7 @@ if TYPE_CHECKING:
         [AsyncIterator[Any], grpc.aio.ServicerContext[Any, Any]], AsyncIterator[Any]
     ]
 
-MAX_MESSAGE: Final = 20 << 20
+MAX_MESSAGE: Final = 12 << 20
 """Bytes of a message in either direction: one that is slightly too large gets an error of ours."""
 
 MAX_PENDING: Final = 10_000
@@ -201,7 +212,8 @@ OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.max_concurrent_streams", 1_000),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.http2.max_frame_size", MAX_FRAME),
     ("grpc.http2.bdp_probe", 0),
     # beyond the first, calls that come at the same moment are refused at random
     ("grpc.server.max_pending_requests", MAX_PENDING),
@@ -217,7 +229,7 @@ DOMAIN: Final = "pubsub.googleapis.com"
 
 
 class Rpcs(Struct, frozen=True):
-    """The handlers of the rpcs of a service, by their names."""
+    """The handlers of the rpcs of a service, by their names. They return bytes."""
 
     service: str
     unary: Mapping[str, UnaryHandler]
@@ -231,20 +243,15 @@ def handlers(rpcs: Rpcs) -> grpc.GenericRpcHandler:
         read = partial(Unread, wire.class_for(method.input_type))
         if method.server_streaming:
             found[method.name] = grpc.stream_stream_rpc_method_handler(
-                rpcs.streaming[method.name], request_deserializer=read, response_serializer=_written
+                rpcs.streaming[method.name], request_deserializer=read
             )
         else:
             found[method.name] = (
                 grpc.stream_unary_rpc_method_handler(  # so that a handler says when it reads
-                    rpcs.unary[method.name], request_deserializer=read, response_serializer=_written
+                    rpcs.unary[method.name], request_deserializer=read
                 )
             )
     return grpc.method_handlers_generic_handler(rpcs.service, found)
-
-
-def _written(message: Any) -> bytes:  # noqa: ANN401  # of either binding
-    data: bytes = message.SerializeToString()
-    return data
 
 
 async def fail(context: grpc.aio.ServicerContext[Any, Any], problem: CallError) -> None:
@@ -258,33 +265,6 @@ async def fail(context: grpc.aio.ServicerContext[Any, Any], problem: CallError) 
         status.details.add().Pack(info)
         trailing = ((DETAILS, status.SerializeToString()),)
     await context.abort(problem.code, problem.message, trailing)
-
-
-class Health:
-    """Whether the services serve, as load balancers ask (grpc.health.v1)."""
-
-    def __init__(self, services: tuple[str, ...]) -> None:
-        self._names = (health.OVERALL_HEALTH, *services)
-        self._servicer = aio_health.HealthServicer()
-        self.serves = False
-
-    def add_to(self, server: grpc.aio.Server) -> None:
-        """Serve it there."""
-        add_HealthServicer_to_server(self._servicer, server)
-
-    async def set(self, *, serves: bool) -> None:
-        """Report that all of them serve, or that none does."""
-        self.serves = serves
-        status = HealthCheckResponse.SERVING if serves else HealthCheckResponse.NOT_SERVING
-        for name in self._names:
-            await self._servicer.set(name, status)
-
-
-def reflect(services: tuple[str, ...], server: grpc.aio.Server) -> None:
-    """Let clients read the descriptors of the services."""
-    own = HEALTH.services_by_name["Health"].full_name
-    names = (*services, own, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server, pool=wire.POOL)
 
 
 # Work that ends with the service, whatever it waits for.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WORD: Final = "grpc"
+"""The word of the face: in addresses, and where users may log in."""
+
 JSON: Final = "json"
 """The name of the JSON server in metrics and in the log."""
 
@@ -77,7 +80,7 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return bool(self.listen or self.json)
 
     def grpc_addresses(self) -> tuple[Place, ...]:
-        """Return where gRPC is served; it has its TLS itself.
+        """Return where gRPC is served, without TLS.
 
         Raises:
             ConfigError: an address is not valid.
@@ -113,14 +116,16 @@ class GrpcSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return whether JSON shares the server of the page and of metrics."""
         return are_those_of_http(self.json_addresses(), shared)
 
-    def grpc_tls(self, make: Callable[[TlsFiles], T]) -> T | None:
-        """Return the TLS of gRPC, or None without a certificate or if only JSON is served.
+    def grpc_places(self) -> tuple[Place, ...]:
+        """Return where gRPC is served, with TLS if there is a certificate.
 
         Raises:
-            ConfigError: the files cannot be used.
+            ConfigError: the files or an address cannot be used.
 
         """
-        return self.read_tls(make) if self.tls_certificate and self.listen else None
+        if not self.tls_certificate or not self.listen:
+            return self.grpc_addresses()
+        return places(self.listen, self.read_tls(partial(Tls, face=WORD, alpn=("h2",))))
 
     def read_tls(self, make: Callable[[TlsFiles], T]) -> T:
         """Return what is made of the certificate.

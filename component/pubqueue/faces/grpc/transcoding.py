@@ -22,9 +22,10 @@ from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import address_of
 from pubqueue.faces.grpc import subscriptions, wire
 from pubqueue.faces.grpc import tech as binding
-from pubqueue.faces.grpc.callers import LARGE, WORD, Turns
+from pubqueue.faces.grpc.callers import LARGE, Turns
 from pubqueue.faces.grpc.face import GrpcFace
 from pubqueue.faces.grpc.server import TOO_LARGE
+from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import (
     NOT_AUTHORIZED,
     STOPPING,

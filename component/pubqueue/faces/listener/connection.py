@@ -133,6 +133,13 @@ class ClientConnection(asyncio.Protocol):
         """The subject of the client's verified certificate, such as `CN=etl,O=example`; "" if it has none."""
         return subject_of(self._info("peercert") or {})
 
+    @property
+    def certificate(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """The subject of the client's verified certificate, as `ssl` has it; () if it has none."""
+        found: tuple[tuple[tuple[str, str], ...], ...]
+        found = (self._info("peercert") or {}).get("subject", ())
+        return found
+
     def log_in(self, user: str) -> bool:
         """Assign the connection to the user, and end the login timeout; return false if the user has too many connections."""
         if self not in self._admission.connections or not self._admission.log_in(user):
