@@ -393,6 +393,14 @@ class LocksFromLast(Listing[Item], frozen=True, gc=False):
     """All locked items, the last to end first; `after` is the deadline and the number of one."""
 
 
+class DelayedFromLast(Listing[Item], frozen=True, gc=False):
+    """All delayed items, the last to be due first; `after` is when one is due and its number."""
+
+
+class ItemsFromLast(Listing[Item], frozen=True, gc=False):
+    """The items of all nodes, the newest first; `after` is a pair whose second value is the number of one."""
+
+
 class Locks(Listing[Item], frozen=True, gc=False):
     """Every locked item, by deadline and then number; `after` is such a pair."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
+from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.changes import EndSubscription, Extend
+from pubqueue.model.changes import EndSubscription, Extend, SetTimes
 from pubqueue.model.decision import Decision, Recovered, Refusal, Request, Resent, Touched, refuse
-from pubqueue.model.entities import Affiliation, Level, State, later, seconds
+from pubqueue.model.entities import Affiliation, Level, Millis, State, later, seconds
 from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.model.replies import Freed
 from pubqueue.rules.give_back import release
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.model.changes import Change
-    from pubqueue.model.entities import Item, ItemId, Jid, Millis, Node, NodeName, Principal
+    from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName, Principal
     from pubqueue.rules.settle import SettleFacts
 
 
@@ -145,27 +146,48 @@ def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change,
     return Decision(Freed(node.name, len(items)), (*first, *freed), notices)
 
 
-# Locks that end later than one given now: after the machine's clock was set back they would last too long.
+# Locks, delays and lifetimes from a clock that was ahead: after it was set back they would last too long.
 #
-# Such a lock gets the deadline of a new one, so that a holder that is gone costs no more than that. The same
-# happens, without harm, to locks given before their queue's lock timeout was lowered.
+# A lock that ends later than one given now gets the deadline of a new one, so that a holder that is gone costs no more than
+# that. The same happens, without harm, to locks given before their queue's lock timeout was lowered.
+#
+# An item that was published or delivered later than now bears the times of a clock that was ahead. It was published or
+# delivered now instead, and its delay and lifetime begin anew: neither ends early, and neither lasts longer by as much as
+# the clock was off. What cannot be told apart: a delay that such a clock gave to an item that it neither published nor delivered.
+
+UNNOTICED: Final = seconds(60)
+"""Items may have been published for so long by the right clock before it is noticed that it was set back."""
+
+
+@unique
+class Among(Enum):
+    """Which items a recovery looks at, in this order."""
+
+    LOCKS = auto()
+    DELAYED = auto()
+    NEWEST = auto()
+
+
+_FOLLOWING: Final = {Among.LOCKS: Among.DELAYED, Among.DELAYED: Among.NEWEST}
 
 
 class Recover(Request, frozen=True, gc=False):
-    """Correct the effects of a clock that was set back, slice by slice.
+    """Correct the effects of a clock that was set back, slice by slice: locks, then delayed items, then the newest of all.
 
-    `before` is the deadline and the number of the last item that was looked at; the latest deadline comes first.
+    `before` is the last item that was looked at: its deadline, or when it is due or was published, and its number. The latest comes first.
     """
 
+    among: Among = Among.LOCKS
     before: tuple[Millis, int] | None = None
 
 
 class RecoverFacts(Struct, frozen=True, gc=False):
-    """The next locked items, each with its node; there may be more after `rest`."""
+    """The next locked items, each with its node, or the next `others`; there may be more after `rest`."""
 
     now: Millis
-    locked: tuple[tuple[Item, Node], ...]
+    locked: tuple[tuple[Item, Node], ...] = ()
     rest: tuple[Millis, int] | None = None
+    others: tuple[Item, ...] = ()
 
 
 def longest(node: Node, now: Millis) -> Millis:
@@ -173,16 +195,36 @@ def longest(node: Node, now: Millis) -> Millis:
     return later(now, seconds(node.config.longest_lock))
 
 
-def recover(_request: Recover, facts: RecoverFacts) -> Decision:
-    """Limit locks to the deadline of a new one."""
-    changes: list[Change] = []
-    for item, node in facts.locked:
-        end = longest(node, facts.now)
-        if item.deadline is not None and item.deadline > end:
-            changes.append(Extend(item, end))
-    then = None if facts.rest is None else Recover(facts.rest)
+def recover(request: Recover, facts: RecoverFacts) -> Decision:
+    """Limit locks to the deadline of a new one, and begin delays and lifetimes anew that a clock that was ahead has given."""
+    right = [_corrected(item, facts.now, longest(node, facts.now)) for item, node in facts.locked]
+    right += [_corrected(item, facts.now) for item in facts.others]
+    changes = tuple([change for change in right if change is not None])
+    following = _FOLLOWING.get(request.among)
+    then = None if following is None else Recover(following)
+    if facts.rest is not None:
+        then = Recover(request.among, facts.rest)
     holders = {item.holder: None for item, _ in facts.locked if item.holder is not None}
-    return Decision(Recovered(tuple(holders)), tuple(changes), then=then)
+    return Decision(Recovered(tuple(holders)), changes, then=then)
+
+
+def _corrected(item: Item, now: Millis, latest: Millis | None = None) -> Change | None:
+    """Return the change that makes the item's times those of the clock now, None if they are; `latest` is the end of a new lock."""
+    published, taken, due, expires = item.published, item.taken, item.due, item.expires
+    made = max(published, taken or published)
+    if due is not None and item.state is State.DELAYED and now < made <= due:
+        due = Millis(due - made + now)
+    if expires is not None and now < published <= expires:
+        expires = Millis(expires - published + now)
+    deadline = item.deadline
+    if deadline is not None and latest is not None:
+        deadline = min(deadline, latest)
+    if made > now:
+        taken = None if taken is None else min(taken, now)
+        return SetTimes(item, min(published, now), taken, due, expires, deadline)
+    if deadline is None or deadline == item.deadline:
+        return None
+    return Extend(item, deadline)
 
 
 # Deliveries that may never have been sent: after a crash they are sent again, under the same token.

@@ -15,6 +15,7 @@ from pubqueue.engine.writes import delivered_mark
 from pubqueue.model.after import exhausted
 from pubqueue.model.changes import NoteLeftOut
 from pubqueue.model.entities import (
+    NO_TIME,
     Affiliation,
     Draft,
     Jid,
@@ -57,13 +58,15 @@ from pubqueue.rules.take import TakeFacts
 from pubqueue.rules.unlock import (
     MAX_BYTES,
     RESEND_LOOKED_AT,
+    UNNOTICED,
+    Among,
     RecoverFacts,
     ResendFacts,
     is_undelivered,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
@@ -95,13 +98,30 @@ SCHEDULES: Final = 100
 
 
 def for_recovery(context: Context, request: Recover) -> RecoverFacts:
-    """Return the next of all locks, the last to end first."""
-    rows = context.rows
-    items = rows.page(listings.LocksFromLast(), request.before, AT_ONCE)
-    paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
-    last = items[-1] if len(items) == AT_ONCE else None
-    rest = None if last is None or last.deadline is None else (last.deadline, last.seq)
-    return RecoverFacts(context.now, paired, rest)
+    """Return the next of all locks, of the delayed items or of the newest, the last first.
+
+    What is due is no longer delayed for long, and what is older than the newest was published before the clock was ahead.
+    """
+    rows, now = context.rows, context.now
+    if request.among is Among.LOCKS:
+        items = rows.page(listings.LocksFromLast(), request.before, AT_ONCE)
+        paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
+        return RecoverFacts(now, paired, _rest(items, lambda item: item.deadline, NO_TIME))
+    if request.among is Among.DELAYED:
+        items = rows.page(listings.DelayedFromLast(), request.before, AT_ONCE)
+        return RecoverFacts(now, (), _rest(items, lambda item: item.due, now), tuple(items))
+    items = rows.page(listings.ItemsFromLast(), request.before, AT_ONCE)
+    newest = max((item.published for item in items), default=NO_TIME)
+    rest = _rest(items, lambda _item: newest, Millis(now - UNNOTICED))
+    return RecoverFacts(now, (), rest, tuple(items))
+
+
+def _rest(
+    items: list[Item], moment_of: Callable[[Item], Millis | None], ends: Millis
+) -> tuple[Millis, int] | None:
+    """Return where the next slice begins, None if there is none, or only what is not later than `ends`."""
+    moment = moment_of(items[-1]) if len(items) == AT_ONCE else None
+    return None if moment is None or moment <= ends else (moment, items[-1].seq)
 
 
 def for_resend(context: Context, request: Resend) -> ResendFacts:
