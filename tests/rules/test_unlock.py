@@ -157,7 +157,8 @@ def delayed(**times):
     return waiting(1, state=State.DELAYED, **times)
 
 
-AHEAD = 86_400
+AHEAD, LIFE = 86_400, 3600
+MORTAL = queue(item_expire=LIFE)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +172,15 @@ AHEAD = 86_400
             delayed(taken=after(AHEAD), due=after(AHEAD + 60)),
             {"taken": NOW, "due": after(60)},
         ),
-        (
-            waiting(1, published=after(AHEAD), expires=after(AHEAD + 9)),
-            {"published": NOW, "expires": after(9)},
+        (  # it lives no longer than a new one
+            waiting(1, published=after(AHEAD), expires=after(AHEAD + LIFE)),
+            {"published": NOW, "expires": after(LIFE)},
         ),
-        (  # its lifetime is by the right clock, and does not end early
+        (  # the publisher's own, perhaps as a moment, does not end early
+            waiting(1, published=after(AHEAD), expires=after(LIFE - 1)),
+            {"published": NOW},
+        ),
+        (  # nor does one by the right clock
             waiting(1, taken=after(AHEAD), expires=after(2 * AHEAD)),
             {"taken": NOW},
         ),
@@ -185,25 +190,28 @@ AHEAD = 86_400
         ),
     ],
 )
-def test_delays_and_lifetimes_from_a_clock_that_was_ahead_begin_anew(item, times):
-    decision = recover(Recover(Among.DELAYED), RecoverFacts(NOW, others=(item,)))
+def test_delays_from_a_clock_that_was_ahead_begin_anew_and_no_lifetime_is_longer_than_a_new_one(
+    item, times
+):
+    decision = recover(Recover(Among.DELAYED), RecoverFacts(NOW, ((item, MORTAL),)))
     (change,) = decision.changes
     right = item_after(change)
     assert right == replace(item, **times)
-    assert recover(Recover(Among.DELAYED), RecoverFacts(after(3), others=(right,))).changes == ()
+    again = recover(Recover(Among.DELAYED), RecoverFacts(after(3), ((right, MORTAL),)))
+    assert again.changes == ()
 
 
 def test_a_lock_from_such_a_clock_forgets_its_times_too():
     ahead = {"taken": after(AHEAD), "deadline": after(AHEAD + 30), "published": after(AHEAD)}
-    item = held(1, expires=after(AHEAD + 90), **ahead)
+    item = held(1, **ahead)
     (change,) = recover(Recover(), RecoverFacts(NOW, ((item, queue(lock_timeout=30)),))).changes
-    right = {"taken": NOW, "published": NOW, "deadline": after(30), "expires": after(90)}
+    right = {"taken": NOW, "published": NOW, "deadline": after(30)}
     assert item_after(change) == replace(item, **right)
 
 
 def test_delays_that_the_right_clock_gave_stay():
     item = delayed(published=after(-9), taken=after(-5), due=after(AHEAD), expires=after(AHEAD))
-    assert recover(Recover(Among.DELAYED), RecoverFacts(NOW, others=(item,))).changes == ()
+    assert recover(Recover(Among.DELAYED), RecoverFacts(NOW, ((item, MORTAL),))).changes == ()
 
 
 # Deliveries that may not have been sent are sent again.

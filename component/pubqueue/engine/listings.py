@@ -556,11 +556,12 @@ class Winners(Listing[NodeWinners], frozen=True, gc=False):
 class Conflicts(Listing[Conflict], frozen=True, gc=False):
     """Winners of a node that are not yet compared with the items that have their ids; no `after`.
 
-    With `absorbing`, finished work that still absorbs at that moment is included.
+    With `absorbing`, finished work that still absorbs at that moment is included, but none that does so after `latest`.
     """
 
     node: NodeName
     absorbing: Millis | None
+    latest: Millis = Millis(UNBOUNDED)
 
 
 class WinnerClass(Struct, frozen=True, gc=False):

@@ -152,8 +152,9 @@ def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change,
 # that. The same happens, without harm, to locks given before their queue's lock timeout was lowered.
 #
 # An item that was published or delivered later than now bears the times of a clock that was ahead. It was published or
-# delivered now instead, and its delay and lifetime begin anew: neither ends early, and neither lasts longer by as much as
-# the clock was off. What cannot be told apart: a delay that such a clock gave to an item that it neither published nor delivered.
+# delivered now instead: its delay begins anew, and it lives no longer than an item that is published now. Neither ends early.
+# Two things cannot be told apart and stay as they are: a lifetime of the publisher's own, which may have been a moment, and a
+# delay that such a clock gave to an item that it neither published nor delivered.
 
 UNNOTICED: Final = seconds(60)
 """Items may have been published for so long by the right clock before it is noticed that it was set back."""
@@ -182,12 +183,11 @@ class Recover(Request, frozen=True, gc=False):
 
 
 class RecoverFacts(Struct, frozen=True, gc=False):
-    """The next locked items, each with its node, or the next `others`; there may be more after `rest`."""
+    """The next of these items, each with its node; there may be more after `rest`."""
 
     now: Millis
-    locked: tuple[tuple[Item, Node], ...] = ()
+    items: tuple[tuple[Item, Node], ...] = ()
     rest: tuple[Millis, int] | None = None
-    others: tuple[Item, ...] = ()
 
 
 def longest(node: Node, now: Millis) -> Millis:
@@ -196,35 +196,31 @@ def longest(node: Node, now: Millis) -> Millis:
 
 
 def recover(request: Recover, facts: RecoverFacts) -> Decision:
-    """Limit locks to the deadline of a new one, and begin delays and lifetimes anew that a clock that was ahead has given."""
-    right = [_corrected(item, facts.now, longest(node, facts.now)) for item, node in facts.locked]
-    right += [_corrected(item, facts.now) for item in facts.others]
+    """Limit locks to the deadline of a new one, and begin delays anew that a clock that was ahead has given."""
+    right = [_corrected(item, node, facts.now) for item, node in facts.items]
     changes = tuple([change for change in right if change is not None])
     following = _FOLLOWING.get(request.among)
     then = None if following is None else Recover(following)
     if facts.rest is not None:
         then = Recover(request.among, facts.rest)
-    holders = {item.holder: None for item, _ in facts.locked if item.holder is not None}
+    holders = {item.holder: None for item, _ in facts.items if item.holder is not None}
     return Decision(Recovered(tuple(holders)), changes, then=then)
 
 
-def _corrected(item: Item, now: Millis, latest: Millis | None = None) -> Change | None:
-    """Return the change that makes the item's times those of the clock now, None if they are; `latest` is the end of a new lock."""
-    published, taken, due, expires = item.published, item.taken, item.due, item.expires
-    made = max(published, taken or published)
-    if due is not None and item.state is State.DELAYED and now < made <= due:
+def _corrected(item: Item, node: Node, now: Millis) -> Change | None:
+    """Return the change that makes the item's times those of the clock now, None if they are."""
+    deadline = None if item.deadline is None else min(item.deadline, longest(node, now))
+    taken, due, expires = item.taken, item.due, item.expires
+    made = max(item.published, taken or item.published)
+    if made <= now:
+        return None if deadline is None or deadline == item.deadline else Extend(item, deadline)
+    if due is not None and item.state is State.DELAYED and due >= made:
         due = Millis(due - made + now)
-    if expires is not None and now < published <= expires:
-        expires = Millis(expires - published + now)
-    deadline = item.deadline
-    if deadline is not None and latest is not None:
-        deadline = min(deadline, latest)
-    if made > now:
-        taken = None if taken is None else min(taken, now)
-        return SetTimes(item, min(published, now), taken, due, expires, deadline)
-    if deadline is None or deadline == item.deadline:
-        return None
-    return Extend(item, deadline)
+    life = node.config.item_expire
+    if expires is not None and life is not None and item.published > now:
+        expires = min(expires, later(now, seconds(life)))
+    taken = None if taken is None else min(taken, now)
+    return SetTimes(item, min(item.published, now), taken, due, expires, deadline)
 
 
 # Deliveries that may never have been sent: after a crash they are sent again, under the same token.

@@ -32,7 +32,7 @@ from pubqueue.model.records import Registrations, ServiceSecret
 from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 from pubqueue.rules.once import KeepSecret
 from pubqueue.rules.presence import Bounce
-from pubqueue.rules.registrations import ListRegistrations, Unregister
+from pubqueue.rules.registrations import ListRegistrations, NotePush, Unregister
 from pubqueue.rules.settle import ReadHeld, Settle, Verb
 from pubqueue.rules.take import Take
 
@@ -300,6 +300,11 @@ class PullConsumers:
         idle, now = self._settings().consumer_idle, self._broker.now()
         return Millis(now + span(wait + idle)), Millis(now + span(wait + idle * 1.5))
 
+    @property
+    def latest(self) -> Millis:
+        """The latest time until which a consumer can be in use now: a later one is from a clock that was ahead."""
+        return self.until(self._settings().longest_wait)[1]
+
     # --- what is remembered for repetitions -------------------------------------------------------
 
     def sent(self, by: Principal, node: NodeName) -> Sent | None:
@@ -369,6 +374,15 @@ class PullConsumers:
                 after = row.name
                 if row.is_pulled and row.until <= self._broker.now():
                     await self.close(row, self._broker.handle)
+                elif row.is_pulled and row.until > (latest := self.latest):
+                    note = NotePush(
+                        self.service,
+                        row.name,
+                        row.runner,
+                        following=row.following,
+                        latest=latest,
+                    )
+                    await self._broker.handle(note)
             more = page.more
 
 

@@ -327,9 +327,8 @@ def conflicts(
     """
     if which.absorbing is not None and which.node not in session.met:
         session.met.add(which.node)
-        session.run(
-            "add_conflicts_with_finished", session.id(which.node), which.absorbing, which.node
-        )
+        span = which.absorbing, which.latest
+        session.run("add_conflicts_with_finished", session.id(which.node), *span, which.node)
     return [
         Conflict((attempt, row), finished != 0, there, offered)
         for attempt, row, finished, there, offered in session.rows(
