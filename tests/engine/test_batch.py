@@ -429,6 +429,15 @@ def test_work_is_finished_again_in_the_batch_in_which_its_earlier_end_is_forgott
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
 
 
+def test_work_that_was_finished_while_the_clock_was_ahead_absorbs_nothing_for_longer(shell):
+    shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a"))
+    shell.wait(86_400)
+    shell.batch(retracts(ANN, "a"))
+    assert shell.do(publishes("a")).known == (ItemId("a"),)
+    shell.wait(-86_400)
+    assert shell.do(publishes("a")).known == ()
+
+
 @pytest.mark.parametrize("by", [BOSS, ETL])
 def test_work_that_was_withdrawn_is_published_again_as_new(shell, by):
     shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a", "b"))

@@ -117,8 +117,8 @@ class Stage:
         self.store.batch = watched
         return counts
 
-    async def item(self, name):
-        return await self.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId(name)))
+    async def item(self, name, node=JOBS):
+        return await self.store.batch(lambda tx: StoreReader(tx).item(node, ItemId(name)))
 
 
 @pytest.fixture
@@ -205,6 +205,49 @@ async def test_a_clock_set_back_makes_no_lock_last_longer_than_a_new_one(stage):
     stage.clock.now = after(-10_000 + 60)
     await stage.do(publishes("sooner", delay=0.5))
     await stage.log.until(unlocked("a"))
+
+
+@pytest.mark.parametrize("older", [0, 2], ids=["", "among items of the right clock"])
+async def test_a_delay_from_a_clock_that_was_ahead_begins_anew_at_the_start(
+    stage, older, monkeypatch
+):
+    monkeypatch.setattr(queue, "AT_ONCE", 2)
+    await stage.do(*(publishes(f"old{n}", delay=1000 + n) for n in range(older)))
+    stage.clock.now = LATE
+    await stage.do(publishes("a", delay=5), publishes("b", delay=40_000), publishes("c", delay=1))
+    stage.clock.now = after(1)
+    stage.reaper.start(stage.broker)
+    async with asyncio.timeout(TIMEOUT):
+        while (await stage.item("a")).published != after(1):
+            stage.log.grown.clear()
+            await stage.log.grown.wait()
+    await stage.broker.settled()
+    times = [(await stage.item(name)).due for name in "abc"]
+    assert times == [after(6), after(40_001), after(2)]
+    assert [(await stage.item(f"old{n}")).due for n in range(older)] == [
+        after(1000 + n) for n in range(older)
+    ]
+    stage.clock.now = after(6)
+    stage.reaper.on_moment(after(6))
+    async with asyncio.timeout(TIMEOUT):
+        while (await stage.item("a")).holder != ANN:
+            stage.log.grown.clear()
+            await stage.log.grown.wait()
+
+
+async def test_nor_does_an_item_live_longer_than_a_new_one_however_many_came_since(
+    stage, monkeypatch
+):
+    monkeypatch.setattr(queue, "AT_ONCE", 2)
+    await stage.do(a_queue(OTHER, item_expire=60))
+    stage.clock.now = LATE
+    await stage.do(publishes("a", node=OTHER))
+    assert (await stage.item("a", OTHER)).expires == Millis(LATE + 60_000)
+    stage.clock.now = after(1)
+    await stage.do(*(publishes(f"new{n}") for n in range(6)))
+    await stage.do(Recover())
+    await stage.broker.settled()
+    assert (await stage.item("a", OTHER)).expires == after(61)
 
 
 async def test_a_store_that_fails_is_tried_again(stage, monkeypatch):

@@ -158,6 +158,10 @@ CHANGES = {
         replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8),
     ),
     "it shall live no longer": (c.SetLife(LOCKED, after(5)), replace(LOCKED, expires=after(5))),
+    "its times are corrected": (
+        c.SetTimes(LOCKED, NOW, NOW, None, after(7), after(8)),
+        replace(LOCKED, published=NOW, taken=NOW, due=None, expires=after(7), deadline=after(8)),
+    ),
     "its lock is extended": (c.Extend(LOCKED, after(999)), replace(LOCKED, deadline=after(999))),
     "it is put aside": (
         c.Postpone(FREE, after(5)),

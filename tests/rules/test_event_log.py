@@ -101,6 +101,7 @@ TABLE = [
     (c.Postpone(FREE, after(9)), []),
     (c.Extend(LOCKED, after(9)), []),
     (c.SetLife(LOCKED, after(9)), []),
+    (c.SetTimes(LOCKED, NOW, NOW, None, None, after(9)), []),
     (c.BeginTrim(JOBS), []),
     (c.EndTrim(JOBS), []),
     (c.Revive(FREE, JOBS), [reported(EventKind.REQUEUED)]),

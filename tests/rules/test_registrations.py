@@ -137,6 +137,12 @@ def test_one_that_is_pulled_is_in_use_until_the_latest_time_that_was_noted():
     assert r.note_push(before, r.NamedFacts(row)) == kept(replace(after, until=NOW + 5))
 
 
+def test_a_time_of_use_from_a_clock_that_was_ahead_is_not_believed():
+    row = replace(ROW, until=NOW + 86_400)
+    note = r.NotePush(SERVICE, "r", "", until=NOW + 2, latest=NOW + 9)
+    assert r.note_push(note, r.NamedFacts(row)) == kept(replace(row, until=NOW + 9, revision=2))
+
+
 def test_registrations_that_are_pulled_have_a_limit_of_their_own():
     pulled = replace(ROW, until=NOW + 5)
     for row, most in ((ROW, r.MAX_OF_ACCOUNT), (pulled, r.MAX_PULLED)):

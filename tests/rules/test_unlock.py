@@ -15,7 +15,9 @@ from harness.batches.facts import (
     waiting,
     who,
 )
+from msgspec.structs import replace
 
+from pubqueue.model.after import after as item_after
 from pubqueue.model.changes import EndSubscription, Extend, Release
 from pubqueue.model.decision import Decision, Recovered, Refusal, Refused, Resent, Touched
 from pubqueue.model.entities import Affiliation, ItemId, State, seconds
@@ -23,6 +25,7 @@ from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.model.replies import Freed
 from pubqueue.rules.settle import Settle, SettleFacts, Verb, settle
 from pubqueue.rules.unlock import (
+    Among,
     Dismiss,
     FreeFacts,
     FreeLocks,
@@ -126,18 +129,89 @@ def test_a_lock_lasts_no_longer_than_a_new_one():
     first, second, third = (held(n, deadline=after(4000)) for n in (1, 2, 3))
     facts = RecoverFacts(NOW, ((first, short), (second, short), (third, long)))
     changes = Extend(first, after(30)), Extend(second, after(30)), Extend(third, after(300))
-    assert recover(Recover(), facts) == Decision(Recovered((ANN,)), changes)
+    decision = recover(Recover(), facts)
+    assert (decision.reply, decision.changes) == (Recovered((ANN,)), changes)
 
 
 def test_otherwise_nothing_changes():
     facts = RecoverFacts(NOW, ((held(1, deadline=after(30)), queue(lock_timeout=30)),))
-    assert recover(Recover(), facts) == Decision(Recovered((ANN,)))
+    decision = recover(Recover(), facts)
+    assert (decision.reply, decision.changes) == (Recovered((ANN,)), ())
 
 
 def test_items_after_a_slice_come_in_the_next():
     last = after(40), 7
-    facts = RecoverFacts(NOW, (), last)
-    assert recover(Recover(), facts) == Decision(Recovered(()), then=Recover(last))
+    for among in Among:
+        decision = recover(Recover(among), RecoverFacts(NOW, (), last))
+        assert decision == Decision(Recovered(()), then=Recover(among, last))
+
+
+def test_after_the_locks_delayed_items_are_looked_at_and_then_the_newest():
+    nothing = RecoverFacts(NOW)
+    assert recover(Recover(), nothing).then == Recover(Among.DELAYED)
+    assert recover(Recover(Among.DELAYED), nothing).then == Recover(Among.NEWEST)
+    assert recover(Recover(Among.NEWEST), nothing).then is None
+
+
+def delayed(**times):
+    return waiting(1, state=State.DELAYED, **times)
+
+
+AHEAD, LIFE = 86_400, 3600
+MORTAL = queue(item_expire=LIFE)
+
+
+@pytest.mark.parametrize(
+    ("item", "times"),
+    [
+        (
+            delayed(published=after(AHEAD), due=after(AHEAD + 5)),
+            {"published": NOW, "due": after(5)},
+        ),
+        (  # it was given back after it was delivered, both by the wrong clock
+            delayed(taken=after(AHEAD), due=after(AHEAD + 60)),
+            {"taken": NOW, "due": after(60)},
+        ),
+        (  # it lives no longer than a new one
+            waiting(1, published=after(AHEAD), expires=after(AHEAD + LIFE)),
+            {"published": NOW, "expires": after(LIFE)},
+        ),
+        (  # the publisher's own, perhaps as a moment, does not end early
+            waiting(1, published=after(AHEAD), expires=after(LIFE - 1)),
+            {"published": NOW},
+        ),
+        (  # nor does one by the right clock
+            waiting(1, taken=after(AHEAD), expires=after(2 * AHEAD)),
+            {"taken": NOW},
+        ),
+        (  # its delay too: it was given when the clock was right again
+            delayed(taken=after(AHEAD), due=after(30)),
+            {"taken": NOW},
+        ),
+    ],
+)
+def test_delays_from_a_clock_that_was_ahead_begin_anew_and_no_lifetime_is_longer_than_a_new_one(
+    item, times
+):
+    decision = recover(Recover(Among.DELAYED), RecoverFacts(NOW, ((item, MORTAL),)))
+    (change,) = decision.changes
+    right = item_after(change)
+    assert right == replace(item, **times)
+    again = recover(Recover(Among.DELAYED), RecoverFacts(after(3), ((right, MORTAL),)))
+    assert again.changes == ()
+
+
+def test_a_lock_from_such_a_clock_forgets_its_times_too():
+    ahead = {"taken": after(AHEAD), "deadline": after(AHEAD + 30), "published": after(AHEAD)}
+    item = held(1, **ahead)
+    (change,) = recover(Recover(), RecoverFacts(NOW, ((item, queue(lock_timeout=30)),))).changes
+    right = {"taken": NOW, "published": NOW, "deadline": after(30)}
+    assert item_after(change) == replace(item, **right)
+
+
+def test_delays_that_the_right_clock_gave_stay():
+    item = delayed(published=after(-9), taken=after(-5), due=after(AHEAD), expires=after(AHEAD))
+    assert recover(Recover(Among.DELAYED), RecoverFacts(NOW, ((item, MORTAL),))).changes == ()
 
 
 # Deliveries that may not have been sent are sent again.

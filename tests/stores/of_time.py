@@ -21,11 +21,13 @@ from stores.steps import (
 )
 
 from pubqueue.engine.listings import (
+    DelayedFromLast,
     FullHolders,
     HeldBy,
     HeldOf,
     HoldersOf,
     Items,
+    ItemsFromLast,
     Locks,
     LocksFromLast,
     Stride,
@@ -245,6 +247,38 @@ class OfTime:
         await make(store, c.PurgeNode(JOBS))
         assert [row.node for row in await listed(store, LocksFromLast(), None, 1)] == [DEAD]
         assert await listed(store, LocksFromLast(), last) == []
+
+    async def test_delayed_items_come_in_pages_the_last_to_be_due_first(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("now"))
+        waits = (("a", 30, JOBS), ("b", 20, JOBS), ("c", 10, JOBS), ("a", 20, DEAD))
+        for name, due_in, node in waits:
+            await make(store, add(name, node=node, state=State.DELAYED, due=after(due_in)))
+        (elsewhere,) = await items(store, "a", node=DEAD)
+        seen = [(row.node, row.id) for row in await listed(store, DelayedFromLast())]
+        assert seen == [(JOBS, "a"), (DEAD, "a"), (JOBS, "b"), (JOBS, "c")]
+        last = after(20), elsewhere.seq
+        assert names(await listed(store, DelayedFromLast(), last, 1)) == "b"
+        assert names(await listed(store, DelayedFromLast(), last)) == "bc"
+        await make(store, c.PurgeNode(JOBS))
+        assert [row.node for row in await listed(store, DelayedFromLast())] == [DEAD]
+
+    async def test_the_newest_items_of_all_nodes_come_first(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "ab"))
+        await make(store, add("c", node=DEAD))
+        found = await listed(store, ItemsFromLast())
+        assert [(row.node, row.id) for row in found] == [(DEAD, "c"), (JOBS, "b"), (JOBS, "a")]
+        assert names(await listed(store, ItemsFromLast(), (NOW, found[0].seq), 1)) == "b"
+        await make(store, c.PurgeNode(JOBS))
+        assert names(await listed(store, ItemsFromLast())) == "c"
+
+    async def test_the_times_of_an_item_can_be_corrected(self, store):
+        wrong = {"due": after(99), "expires": after(999)}
+        await make(store, add("a", state=State.DELAYED, **wrong))
+        (item,) = await items(store, "a")
+        right = {"published": after(-5), "due": after(1), "expires": after(9)}
+        await make(store, c.SetTimes(item, taken=None, deadline=None, **right))
+        assert await items(store, "a") == [replace(item, **right)]
+        assert await next_due(store) == after(1)
 
     async def test_all_locks_are_listed_by_deadline_and_number(self, store):
         await make(store, *map(add, "abcd"))

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         | changes.Postpone
         | changes.Extend
         | changes.SetLife
+        | changes.SetTimes
         | changes.Revive
         | changes.Ripen
         | changes.TakeTurn
@@ -439,6 +440,7 @@ class ChangeApplier:
         changes.Postpone:        _item,
         changes.Extend:          _item,
         changes.SetLife:         _item,
+        changes.SetTimes:        _item,
         changes.Revive:          _item,
         changes.Ripen:           _item,
         changes.TakeTurn:        _item,

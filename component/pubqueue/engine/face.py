@@ -1,17 +1,23 @@
-"""A face, and the task that keeps it running."""
+"""A face, the task that keeps it running, and the secrets that the store keeps."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+import secrets
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
+
+from pubqueue.model.decision import SecretKept
+from pubqueue.model.records import ServiceSecret
+from pubqueue.rules.once import KeepSecret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Traffic
-    from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
 
 
@@ -133,3 +139,21 @@ class RunningFaces:
 
 def _go_on() -> None:
     """Do nothing: the other faces serve."""
+
+
+# A secret that all instances have, and each life of an instance: the store keeps it.
+
+SECRET_BYTES: Final = 32
+
+RETRY: Final = 1.0
+"""Seconds until the store is asked again."""
+
+
+async def kept_secret(broker: Broker, by: Principal, name: str) -> bytes:
+    """Return the service's secret of this name; the first instance that asks for it makes it."""
+    proposed = ServiceSecret(name, secrets.token_bytes(SECRET_BYTES))
+    while True:
+        reply = await broker.handle(KeepSecret(by, proposed))
+        if isinstance(reply, SecretKept):
+            return reply.value
+        await asyncio.sleep(RETRY)  # the store does not answer

@@ -393,6 +393,14 @@ class LocksFromLast(Listing[Item], frozen=True, gc=False):
     """All locked items, the last to end first; `after` is the deadline and the number of one."""
 
 
+class DelayedFromLast(Listing[Item], frozen=True, gc=False):
+    """All delayed items, the last to be due first; `after` is when one is due and its number."""
+
+
+class ItemsFromLast(Listing[Item], frozen=True, gc=False):
+    """The items of all nodes, the newest first; `after` is a pair whose second value is the number of one."""
+
+
 class Locks(Listing[Item], frozen=True, gc=False):
     """Every locked item, by deadline and then number; `after` is such a pair."""
 
@@ -548,11 +556,12 @@ class Winners(Listing[NodeWinners], frozen=True, gc=False):
 class Conflicts(Listing[Conflict], frozen=True, gc=False):
     """Winners of a node that are not yet compared with the items that have their ids; no `after`.
 
-    With `absorbing`, finished work that still absorbs at that moment is included.
+    With `absorbing`, finished work that still absorbs at that moment is included, but none that does so after `latest`.
     """
 
     node: NodeName
     absorbing: Millis | None
+    latest: Millis = Millis(UNBOUNDED)
 
 
 class WinnerClass(Struct, frozen=True, gc=False):

@@ -19,7 +19,7 @@ from pubqueue.engine.rows import (
     Needs,
 )
 from pubqueue.engine.writes import ABSENT, PendingWrites, RowCache
-from pubqueue.model.entities import Affiliation, Jid, SubscriptionState, account_of
+from pubqueue.model.entities import Affiliation, Jid, SubscriptionState, account_of, later, seconds
 from pubqueue.model.notices import Several
 from pubqueue.model.records import Holding
 from pubqueue.model.several_subscriptions import subids_of
@@ -291,10 +291,11 @@ class WorkingSet:
         lost = self.cache.lost
         return [jid for jid in jids if jid in group or (item.seq, jid) in lost]
 
-    def finished(self, node: NodeName, item: ItemId, now: Millis) -> bytes | None:
-        """Return the digest of finished work whose id still absorbs a re-publish."""
-        row = self.row(FINISHED, (node, item))
-        return row.digest if row is not None and row.until > now else None
+    def finished(self, node: Node, item: ItemId, now: Millis) -> bytes | None:
+        """Return the digest of finished work whose id still absorbs a re-publish: not for longer than that of work that is done now."""
+        row = self.row(FINISHED, (node.name, item))
+        latest = later(now, seconds(node.config.dedup_window))
+        return row.digest if row is not None and now < row.until <= latest else None
 
     def held_by(self, jid: Jid) -> tuple[list[Item], bool]:
         """Return up to `HELD` items locked to exactly this JID, in any node, and whether there may be more."""

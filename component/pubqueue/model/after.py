@@ -70,6 +70,8 @@ def after(change: c.ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912 
             return replace(change.item, deadline=change.deadline)
         case c.SetLife():
             return replace(change.item, expires=change.expires)
+        case c.SetTimes():
+            return _redated(change)
         case c.Postpone():
             state = _next(change.item, Transition.POSTPONE)
             return replace(change.item, state=state, due=change.due, aside=True)
@@ -101,6 +103,17 @@ def _revived(change: c.Revive) -> Item:
     _next(change.item, Transition.REVIVE)
     alive = replace(_as_new(change.item, change.to, None), expires=change.expires)
     return _with_headers(alive, without_death(alive.headers)) if alive.headers else alive
+
+
+def _redated(change: c.SetTimes) -> Item:
+    return replace(
+        change.item,
+        published=change.published,
+        taken=change.taken,
+        due=change.due,
+        expires=change.expires,
+        deadline=change.deadline,
+    )
 
 
 def _with_payload(change: c.ReplacePayload) -> Item:

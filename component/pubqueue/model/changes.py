@@ -370,6 +370,17 @@ class SetLife(Struct, frozen=True, gc=False):
     expires: Millis
 
 
+class SetTimes(Struct, frozen=True, gc=False):
+    """The times of an item, corrected after a clock that was ahead (`rules.unlock`)."""
+
+    item: Item
+    published: Millis
+    taken: Millis | None
+    due: Millis | None
+    expires: Millis | None
+    deadline: Millis | None
+
+
 class Revive(Struct, frozen=True, gc=False):
     """A dead or done item waits in the node `to` as a new item, in its old place, and lives until `expires`."""
 
@@ -514,6 +525,7 @@ ItemChange = (
     | Postpone
     | Extend
     | SetLife
+    | SetTimes
     | Revive
     | Ripen
     | TakeTurn

@@ -32,6 +32,9 @@ TIMEOUT: Final = 10.0
 """Seconds that the store has to respond."""
 
 
+AT_REST: Final = "This process does not serve at present."
+
+
 class SilentError(Exception):
     """The store, or the process that does the work, does not respond; the message names which."""
 
@@ -61,7 +64,7 @@ class Asking:
         """
         broker = self._broker_of()
         if broker is None:
-            raise SilentError("This process does not serve at present.")
+            raise SilentError(AT_REST)
         try:
             async with asyncio.timeout(TIMEOUT):
                 reply = await broker.handle(request)

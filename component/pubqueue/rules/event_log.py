@@ -166,6 +166,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     changes.Postpone:        _nothing,   # it waits as before, only longer
     changes.Extend:          _nothing,
     changes.SetLife:         _nothing,
+    changes.SetTimes:        _nothing,   # nothing happened to it
     changes.Revive:          _revived,
     changes.Ripen:           _nothing,
     changes.TakeTurn:        _nothing,   # in listings of the queue it waits as before

@@ -87,6 +87,8 @@ class NotePush(Request, frozen=True, gc=False):
     ended: bool = False
     until: Millis = Millis(0)
     """Until when one that is pulled is in use, if later than before."""
+    latest: Millis | None = None
+    """The latest such time that can be, if that is known: a later one is from a clock that was ahead."""
 
 
 class RegisterFacts(Struct, frozen=True, gc=False):
@@ -186,6 +188,7 @@ def note_push(request: NotePush, facts: NamedFacts) -> Decision:
         return refuse(Refusal.LOCK_LOST)
     if request.ended:
         return Decision(Registrations((row,)), (DropRow(Registration, row.name),))
+    known = row.until if request.latest is None else min(row.until, request.latest)
     after = _next(
         row,
         failures=request.failures,
@@ -193,7 +196,7 @@ def note_push(request: NotePush, facts: NamedFacts) -> Decision:
         disabled=row.disabled or request.disabled,
         position=max(row.position, request.position),
         following=request.following,
-        until=max(row.until, request.until),
+        until=max(known, request.until),
     )
     return _put(after)
 

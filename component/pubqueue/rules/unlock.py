@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
+from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.changes import EndSubscription, Extend
+from pubqueue.model.changes import EndSubscription, Extend, SetTimes
 from pubqueue.model.decision import Decision, Recovered, Refusal, Request, Resent, Touched, refuse
-from pubqueue.model.entities import Affiliation, Level, State, later, seconds
+from pubqueue.model.entities import Affiliation, Level, Millis, State, later, seconds
 from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.model.replies import Freed
 from pubqueue.rules.give_back import release
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.model.changes import Change
-    from pubqueue.model.entities import Item, ItemId, Jid, Millis, Node, NodeName, Principal
+    from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName, Principal
     from pubqueue.rules.settle import SettleFacts
 
 
@@ -145,26 +146,47 @@ def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change,
     return Decision(Freed(node.name, len(items)), (*first, *freed), notices)
 
 
-# Locks that end later than one given now: after the machine's clock was set back they would last too long.
+# Locks, delays and lifetimes from a clock that was ahead: after it was set back they would last too long.
 #
-# Such a lock gets the deadline of a new one, so that a holder that is gone costs no more than that. The same
-# happens, without harm, to locks given before their queue's lock timeout was lowered.
+# A lock that ends later than one given now gets the deadline of a new one, so that a holder that is gone costs no more than
+# that. The same happens, without harm, to locks given before their queue's lock timeout was lowered.
+#
+# An item that was published or delivered later than now bears the times of a clock that was ahead. It was published or
+# delivered now instead: its delay begins anew, and it lives no longer than an item that is published now. Neither ends early.
+# Two things cannot be told apart and stay as they are: a lifetime of the publisher's own, which may have been a moment, and a
+# delay that such a clock gave to an item that it neither published nor delivered.
+
+UNNOTICED: Final = seconds(60)
+"""Items may have been published for so long by the right clock before it is noticed that it was set back."""
+
+
+@unique
+class Among(Enum):
+    """Which items a recovery looks at, in this order."""
+
+    LOCKS = auto()
+    DELAYED = auto()
+    NEWEST = auto()
+
+
+_FOLLOWING: Final = {Among.LOCKS: Among.DELAYED, Among.DELAYED: Among.NEWEST}
 
 
 class Recover(Request, frozen=True, gc=False):
-    """Correct the effects of a clock that was set back, slice by slice.
+    """Correct the effects of a clock that was set back, slice by slice: locks, then delayed items, then the newest of all.
 
-    `before` is the deadline and the number of the last item that was looked at; the latest deadline comes first.
+    `before` is the last item that was looked at: its deadline, or when it is due or was published, and its number. The latest comes first.
     """
 
+    among: Among = Among.LOCKS
     before: tuple[Millis, int] | None = None
 
 
 class RecoverFacts(Struct, frozen=True, gc=False):
-    """The next locked items, each with its node; there may be more after `rest`."""
+    """The next of these items, each with its node; there may be more after `rest`."""
 
     now: Millis
-    locked: tuple[tuple[Item, Node], ...]
+    items: tuple[tuple[Item, Node], ...] = ()
     rest: tuple[Millis, int] | None = None
 
 
@@ -173,16 +195,32 @@ def longest(node: Node, now: Millis) -> Millis:
     return later(now, seconds(node.config.longest_lock))
 
 
-def recover(_request: Recover, facts: RecoverFacts) -> Decision:
-    """Limit locks to the deadline of a new one."""
-    changes: list[Change] = []
-    for item, node in facts.locked:
-        end = longest(node, facts.now)
-        if item.deadline is not None and item.deadline > end:
-            changes.append(Extend(item, end))
-    then = None if facts.rest is None else Recover(facts.rest)
-    holders = {item.holder: None for item, _ in facts.locked if item.holder is not None}
-    return Decision(Recovered(tuple(holders)), tuple(changes), then=then)
+def recover(request: Recover, facts: RecoverFacts) -> Decision:
+    """Limit locks to the deadline of a new one, and begin delays anew that a clock that was ahead has given."""
+    right = [_corrected(item, node, facts.now) for item, node in facts.items]
+    changes = tuple([change for change in right if change is not None])
+    following = _FOLLOWING.get(request.among)
+    then = None if following is None else Recover(following)
+    if facts.rest is not None:
+        then = Recover(request.among, facts.rest)
+    holders = {item.holder: None for item, _ in facts.items if item.holder is not None}
+    return Decision(Recovered(tuple(holders)), changes, then=then)
+
+
+def _corrected(item: Item, node: Node, now: Millis) -> Change | None:
+    """Return the change that makes the item's times those of the clock now, None if they are."""
+    deadline = None if item.deadline is None else min(item.deadline, longest(node, now))
+    taken, due, expires = item.taken, item.due, item.expires
+    made = max(item.published, taken or item.published)
+    if made <= now:
+        return None if deadline is None or deadline == item.deadline else Extend(item, deadline)
+    if due is not None and item.state is State.DELAYED and due >= made:
+        due = Millis(due - made + now)
+    life = node.config.item_expire
+    if expires is not None and life is not None and item.published > now:
+        expires = min(expires, later(now, seconds(life)))
+    taken = None if taken is None else min(taken, now)
+    return SetTimes(item, min(item.published, now), taken, due, expires, deadline)
 
 
 # Deliveries that may never have been sent: after a crash they are sent again, under the same token.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from msgspec import Struct
 from pubqueue import __version__
 from pubqueue.config.checks import http_places
 from pubqueue.config.users import service_of
+from pubqueue.engine.face import kept_secret
 from pubqueue.faces.checks import THIS_HOST, ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.table import FACES, Server
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.http import HttpHost
     from pubqueue.faces.table import Door
     from pubqueue.model.entities import Principal
+    from pubqueue.monitor.page.logins import Logins
     from pubqueue.monitor.process import ProcessObserver
 
 log = structlog.get_logger(__name__)
@@ -50,6 +51,8 @@ class OverHttp(Struct, frozen=True):
     hosts: Sequence[HttpHost]
     doors: Sequence[Door]
     observers: Sequence[ProcessObserver]
+    logins: Sequence[Logins] = ()
+    """Those of the page, which wait for the secret that the store keeps."""
 
     def lead_to(self, broker: Broker, faces: Sequence[Face]) -> None:
         """Let requests in to these faces."""
@@ -57,6 +60,11 @@ class OverHttp(Struct, frozen=True):
             broker.clients.attach(host.listener)
         for door in self.doors:
             door.lead_to(faces)
+
+    async def work(self, broker: Broker, by: Principal) -> None:
+        """Let users log in to the page, now that the broker is at work."""
+        for logins in self.logins:
+            logins.take(await kept_secret(broker, by, "page"))
 
 
 @asynccontextmanager
@@ -78,12 +86,12 @@ async def over_http(settings: Settings, accounts: Accounts) -> AsyncIterator[Ove
     traffic = [*(one.host.traffic for one in others), *(door.traffic for door in doors)]
     by, hosts = service_of(settings), [one.host for one in own]
     async with (
-        monitored(settings, by, accounts, hosts, traffic) as observers,
+        monitored(settings, by, accounts, hosts, traffic) as (observers, logins),
         AsyncExitStack() as ends,
     ):
         for one in servers:
             await _listen(one, ends)
-        yield OverHttp([one.host for one in servers], doors, observers)
+        yield OverHttp([one.host for one in servers], doors, observers, logins)
 
 
 def _own(settings: Settings) -> tuple[Server, ...]:
@@ -112,29 +120,30 @@ async def monitored(
     accounts: Accounts,
     hosts: Sequence[HttpHost],
     traffic: Sequence[Traffic] = (),
-) -> AsyncIterator[tuple[ProcessObserver, ...]]:
-    """Mount metrics, health and the page in the hosts. Yields the observers.
+) -> AsyncIterator[tuple[Sequence[ProcessObserver], Sequence[Logins]]]:
+    """Mount metrics, health and the page in the hosts. Yields the observers, and logins that have to get a secret.
 
     `by` is the principal of the reader; `accounts` are the users who may log in to the page. `traffic` is that of other parts
     over HTTP.
     """
     if not hosts:
-        yield ()
+        yield (), ()
         return
     # their libraries take some time to import
     from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
     from pubqueue.monitor.server import Monitor  # noqa: PLC0415
 
-    # without a secret that the instances share, logins end with the process
-    seed = settings.shared_secret().encode() if settings.server else secrets.token_bytes(32)
+    # without a secret in their configuration, the instances share the one that the store keeps
+    seed = settings.shared_secret().encode() if settings.server else None
+    logins = Logins(accounts, time.time, seed)
     monitor = Monitor(
         by,
         version=__version__,
-        logins=Logins(accounts, seed, time.time),
+        logins=logins,
         proxies=settings.proxies(),
         own=[*(host.traffic for host in hosts), *traffic],
     )
     for host in hosts:
         host.mount(monitor)
     async with monitor.sampling():
-        yield (monitor,)
+        yield (monitor,), (() if logins.has_secret else (logins,))

@@ -135,6 +135,7 @@ class _Run:
         async with queue as working, self._closed_when_fenced(), AsyncExitStack() as ends:
             ends.callback(process.accounts.watch(self._broker.judge_waits_again))
             await free_connections(self._broker, self._store, self._broker.instance.number)
+            await process.http.work(self._broker, service_of(process.settings))
             collect_less_often()
             process.observers.at_work(self._broker, [face.traffic for face in self._faces])
             async with tasks(self._work()) as serving:

@@ -102,7 +102,7 @@ def test_older_uncommitted_versions_go_with_it_and_newer_ones_stay(shell):
     assert names(shell) == ["v2", "v3"]
 
 
-STATES = ("new", "queued", "delayed", "locked", "dead", "finished", "withdrawn")
+STATES = ("new", "queued", "delayed", "locked", "dead", "finished", "ahead", "withdrawn")
 
 
 def meet(shell, state):
@@ -112,10 +112,16 @@ def meet(shell, state):
     if state == "new":
         return node
     shell.do(publishes("a", node=node, delay=9 if state == "delayed" else 0))
-    if state in {"locked", "dead", "finished"}:
+    if state in {"locked", "dead", "finished", "ahead"}:
         shell.do(joins(ANN, 1, node=node))
-    if state == "finished":
+    if (
+        state == "ahead"
+    ):  # it was finished while the clock was ahead, longer ago than it is remembered
+        shell.wait(86_400)
+    if state in {"finished", "ahead"}:
         assert shell.do(retracts(ANN, "a", node=node)) == Done()
+    if state == "ahead":
+        shell.wait(-86_400)
     if state == "withdrawn":
         assert shell.do(retracts(BOSS, "a", node=node)) == Done()
     if state == "dead":

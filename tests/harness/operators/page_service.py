@@ -77,7 +77,7 @@ async def shown(store="memory:", users=BOTH, proxies=()):
     settings = Settings(jid="queue.example", secret="s", store=store)
     admins = [Jid(f"{one.name}@{settings.jid}") for one in users if Role.ADMIN in one.roles]
     accounts = Accounts(users, Principals(admins=admins, home="example"), settings.jid)
-    logins = Logins(accounts, b"s", time.time)
+    logins = Logins(accounts, time.time, b"s")
     monitor = Monitor(SERVICE, version="1.0", logins=logins, proxies=proxies)
     async with (
         queue(settings) as broker,

@@ -26,7 +26,7 @@ def clock():
 
 def made(clock, *users, seed=b"secret", service="queue.example"):
     accounts = Accounts(users, Principals(home="example"), service)
-    return Logins(accounts, seed, clock)
+    return Logins(accounts, clock, seed)
 
 
 def of(found):
@@ -44,6 +44,14 @@ def test_a_cookie_holds_after_a_restart_and_on_other_instances(logins, clock):
     login, cookie = logins.begin(of(LOOKER))
     assert login == Login(of(LOOKER), False, NOW + HELD, login.name, login.form)  # noqa: FBT003  # it may not change
     assert made(clock, user("anna", "x" * 20), LOOKER).read(cookie) == login
+
+
+def test_before_there_is_a_secret_nobody_is_logged_in(clock, logins):
+    login, cookie = logins.begin(of(LOOKER))
+    later = made(clock, LOOKER, seed=None)
+    assert (later.has_secret, later.read(cookie)) == (False, None)
+    later.take(b"secret")
+    assert (later.has_secret, later.read(cookie)) == (True, login)
 
 
 def test_a_cookie_does_not_contain_what_has_proven_it(logins):

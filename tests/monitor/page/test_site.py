@@ -23,6 +23,7 @@ from pubqueue.accounts.credentials import Role, User
 from pubqueue.engine.observe import Phase
 from pubqueue.model.entities import ItemId
 from pubqueue.monitor.asking import is_guarded
+from pubqueue.monitor.page.logins import Logins
 from pubqueue.monitor.page.site import HEADERS, OFF
 from pubqueue.rules.inspect import Peek
 from pubqueue_xeps.wire.payloads.wrapper import wrap
@@ -72,6 +73,13 @@ def visiting(service):
             await session.close()
 
     return Visiting()
+
+
+async def test_before_there_is_a_secret_a_login_is_asked_to_wait(visitor, monkeypatch):
+    monkeypatch.setattr(Logins, "has_secret", property(lambda _self: False))
+    assert await visitor.log_in(LOOK) == 503
+    monkeypatch.undo()
+    assert await visitor.log_in(LOOK) == 303
 
 
 async def test_without_a_token_there_is_no_page_but_an_explanation():

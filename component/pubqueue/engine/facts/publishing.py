@@ -187,7 +187,7 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
         same = not rows.lacking and context.payloads.same(there, draft.payload)
         return (Known.SAME if same else Known.OTHER), item
     if node.config.dedup_window:
-        digest = rows.finished(node.name, draft.id, context.now)
+        digest = rows.finished(node, draft.id, context.now)
         if digest is not None and digest == context.payloads.fingerprint(draft.payload):
             return Known.FINISHED, None
     return Known.NEW, None

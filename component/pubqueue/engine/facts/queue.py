@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pubqueue.engine import listings
 from pubqueue.engine.facts.managing import for_node, owners_to_notify
 from pubqueue.engine.facts.publishing import existing, fed_by, oldest, subscribers
-from pubqueue.engine.rows import ANSWERED, PING_ANSWERS, SEEKS, SETTLED, Due
+from pubqueue.engine.rows import ANSWERED, FINISHED, PING_ANSWERS, SEEKS, SETTLED, Due
 from pubqueue.engine.writes import delivered_mark
 from pubqueue.model.after import exhausted
 from pubqueue.model.changes import NoteLeftOut
@@ -57,15 +57,18 @@ from pubqueue.rules.take import TakeFacts
 from pubqueue.rules.unlock import (
     MAX_BYTES,
     RESEND_LOOKED_AT,
+    UNNOTICED,
+    Among,
     RecoverFacts,
     ResendFacts,
     is_undelivered,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.engine.context import Context
+    from pubqueue.engine.listings import Listing
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, ItemId, Node, Subscription
     from pubqueue.rules.dead_letters import Cancel, Discard
@@ -90,18 +93,37 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 500
 """Up to how many rows of a kind one batch ends because of the clock; the others follow in the next."""
 
+EVER: Final = 1 << 62
+
 SCHEDULES: Final = 100
 """Schedules that have their turn one after the other before others are searched."""
 
 
 def for_recovery(context: Context, request: Recover) -> RecoverFacts:
-    """Return the next of all locks, the last to end first."""
-    rows = context.rows
-    items = rows.page(listings.LocksFromLast(), request.before, AT_ONCE)
+    """Return the next of all locks, of the delayed items or of the newest, the last first.
+
+    What is due is no longer delayed for long, and what is older than the newest was published before the clock was ahead.
+    """
+    rows, now = context.rows, context.now
+    which, moment_of, ends = _AMONG[request.among]
+    items = rows.page(which, request.before, AT_ONCE)
     paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
-    last = items[-1] if len(items) == AT_ONCE else None
-    rest = None if last is None or last.deadline is None else (last.deadline, last.seq)
-    return RecoverFacts(context.now, paired, rest)
+    moment = moment_of(items) if len(items) == AT_ONCE else None
+    if moment is None or moment <= now + ends:
+        return RecoverFacts(now, paired)
+    return RecoverFacts(now, paired, (moment, items[-1].seq))
+
+
+_AMONG: Final[dict[Among, tuple[Listing[Item], Callable[[list[Item]], Millis | None], int]]] = {
+    Among.LOCKS: (listings.LocksFromLast(), lambda items: items[-1].deadline, -EVER),
+    Among.DELAYED: (listings.DelayedFromLast(), lambda items: items[-1].due, 0),
+    Among.NEWEST: (
+        listings.ItemsFromLast(),
+        lambda items: max(item.published for item in items),
+        -UNNOTICED,
+    ),
+}
+"""Their listing, the moment of a slice, and how long after now that has to be if others are to follow."""
 
 
 def for_resend(context: Context, request: Resend) -> ResendFacts:
@@ -613,7 +635,7 @@ def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> Sett
             payloads.append(None)
             continue
         payloads.append(rows.payload(item))
-        rows.finished(item.node, item.id, context.now)  # the record of an earlier end is replaced
+        rows.row(FINISHED, (item.node, item.id))  # the record of an earlier end is replaced
     if rows.lacking:
         return facts
     digests = tuple(

@@ -21,7 +21,7 @@ from pubqueue.engine.rows import (
     StagedKey,
     Writes,
 )
-from pubqueue.model.entities import NO_TIME, Jid, Principal, State
+from pubqueue.model.entities import NO_TIME, Jid, Principal, State, later, seconds
 from pubqueue.model.transactions import App, Mark, OpenVersion, StagedTotals, Usage
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
@@ -133,7 +133,7 @@ def _of_node(
     notified = () if node is None else audience(context, node)
     behind = bool(notified) and context.is_behind(name)
     if node is not None and queueing:
-        _compare(context, name, context.now if node.config.dedup_window else None)
+        _compare(context, name, node.config.dedup_window)
     return CommitNodeFacts(
         name=name,
         node=node,
@@ -152,9 +152,11 @@ def _of_node(
     )
 
 
-def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
+def _compare(context: Context, node: NodeName, window: int) -> None:
     """Compare every winner whose id the node knows with the existing item, by meaning."""
-    context.rows.compare(listings.Conflicts(node, absorbing), partial(_judged, context))
+    now = context.now
+    which = listings.Conflicts(node, now if window else None, later(now, seconds(window)))
+    context.rows.compare(which, partial(_judged, context))
 
 
 def _judged(context: Context, conflicts: list[Conflict]) -> Writes:

@@ -17,6 +17,7 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.engine.connections import HttpRequests
+from pubqueue.engine.face import kept_secret
 from pubqueue.engine.observe import Traffic
 from pubqueue.engine.table import READS
 from pubqueue.faces.http.host import allow
@@ -26,15 +27,14 @@ from pubqueue.faces.push.worker import Workers
 from pubqueue.faces.rest.push import RestPusher
 from pubqueue.faces.rest.settings import WORD
 from pubqueue.logs import fault
-from pubqueue.model.decision import SecretKept, Taken
+from pubqueue.model.decision import Taken
 from pubqueue.model.entities import Jid, Millis, seconds
 from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
-from pubqueue.model.records import Registrations, ServiceSecret
+from pubqueue.model.records import Registrations
 from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
-from pubqueue.rules.once import KeepSecret
 from pubqueue.rules.presence import Bounce
-from pubqueue.rules.registrations import ListRegistrations, Unregister
+from pubqueue.rules.registrations import ListRegistrations, NotePush, Unregister
 from pubqueue.rules.settle import ReadHeld, Settle, Verb
 from pubqueue.rules.take import Take
 
@@ -59,9 +59,6 @@ log = structlog.get_logger(__name__)
 
 DRAIN: Final = 1.5
 """Seconds to answer the requests that were read, when the service stops; see `Broker.drain`."""
-
-RETRY: Final = 1.0
-"""Seconds until the store is asked again."""
 
 ROOM_TIMEOUT: Final = 10.0
 """Seconds for which a request waits for room before it is refused."""
@@ -119,7 +116,8 @@ class RestFace:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        secret = await self._secret()
+        by = self.accounts.principals.service(self.broker.service)
+        secret = await kept_secret(self.broker, by, WORD)
         self.one_off, self.pusher.key = OneOffKeys(secret), secret
         self.go_up()
         self.pushing.start()
@@ -130,16 +128,6 @@ class RestFace:
     def _users_changed(self) -> None:
         before, self.users_changed = self.users_changed, asyncio.get_running_loop().create_future()
         before.set_result(None)
-
-    async def _secret(self) -> bytes:
-        """Return the secret of one-off links, which the store keeps."""
-        by = self.accounts.principals.service(self.broker.service)
-        proposed = ServiceSecret(WORD, secrets.token_bytes(SECRET_BYTES))
-        while True:
-            reply = await self.broker.handle(KeepSecret(by, proposed))
-            if isinstance(reply, SecretKept):
-                return reply.value
-            await asyncio.sleep(RETRY)  # the store does not answer: it is asked again
 
     async def stop(self) -> None:
         """Take no more requests, answer those that wait, and those that were read."""
@@ -311,6 +299,11 @@ class PullConsumers:
         idle, now = self._settings().consumer_idle, self._broker.now()
         return Millis(now + span(wait + idle)), Millis(now + span(wait + idle * 1.5))
 
+    @property
+    def latest(self) -> Millis:
+        """The latest time until which a consumer can be in use now: a later one is from a clock that was ahead."""
+        return self.until(self._settings().longest_wait)[1]
+
     # --- what is remembered for repetitions -------------------------------------------------------
 
     def sent(self, by: Principal, node: NodeName) -> Sent | None:
@@ -381,6 +374,15 @@ class PullConsumers:
                 after = row.name
                 if row.is_pulled and row.until <= self._broker.now():
                     await self.close(row, self._broker.handle)
+                elif row.is_pulled and row.until > (latest := self.latest):
+                    note = NotePush(
+                        self.service,
+                        row.name,
+                        row.runner,
+                        following=row.following,
+                        latest=latest,
+                    )
+                    await self._broker.handle(note)
             more = page.more
 
 
@@ -402,7 +404,6 @@ def _token(message: Message) -> int:
 # A key is `{stamp}-{random}-{mac}`: seconds, a random number, and an HMAC over both and the purpose, with a secret that the store
 # keeps. The broker records its use, in the commit of the publish under it.
 
-SECRET_BYTES: Final = 32
 MAC_DIGITS: Final = 20
 """Hexadecimal digits of the MAC: 80 bits."""
 

@@ -1,8 +1,8 @@
 """Logins: a user enters a password or a token once, and is then recognized by a signed cookie.
 
 The service stores nothing about logged-in users: a cookie has the user, the credential that proved it, and the expiry time. It is
-signed with a key that is derived from the service's secret, so that it is valid after a restart, and on each instance with the
-same configuration. It becomes invalid when the user, or the password or token that proved it, is removed.
+signed with a key that is derived from a secret of the service, so that it is valid after a restart, and on each instance. It becomes
+invalid when the user, or the password or token that proved it, is removed.
 """
 
 from __future__ import annotations
@@ -48,12 +48,16 @@ class Login(Struct, frozen=True):
 
 
 class Logins:
-    """Issues and verifies cookies. `seed` is a secret that all instances have; `clock` returns the seconds since 1970."""
+    """Issues and verifies cookies, as soon as `take` has a secret that all instances have. `clock` returns the seconds since 1970."""
 
-    def __init__(self, accounts: Accounts, seed: bytes, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, accounts: Accounts, clock: Callable[[], float], seed: bytes | None = None
+    ) -> None:
         self.accounts = accounts
-        self._seed = hmac.digest(seed, b"pubqueue page", "sha256")
+        self._seed: bytes | None = None
         self._clock = clock
+        if seed is not None:
+            self.take(seed)
         self._ended: dict[str, None] = {}
 
     @property
@@ -61,14 +65,23 @@ class Logins:
         """Whether any user can log in; if not, there is no page."""
         return self.accounts.has_role_at(FACE)
 
+    @property
+    def has_secret(self) -> bool:
+        """Whether cookies can be issued and verified."""
+        return self._seed is not None
+
+    def take(self, seed: bytes) -> None:
+        """Issue and verify cookies by this secret from now on."""
+        self._seed = hmac.digest(seed, b"pubqueue page", "sha256")
+
     def begin(self, proven: Proven) -> tuple[Login, str] | None:
-        """Return a login for the user, and its cookie; None if the user has no role."""
+        """Return a login for the user, and its cookie; None if the user has no role. There is a secret."""
         login = self._login(proven, int(self._clock()) + HELD, secrets.token_urlsafe(18))
         return None if login is None else (login, self._cookie(login))
 
     def read(self, cookie: str | None) -> Login | None:
         """Return the login of the cookie, if it is valid."""
-        words = (cookie or "").split(":")
+        words = (cookie or "").split(":") if self.has_secret else []
         if len(words) != PARTS or not (words[2].isascii() and words[2].isdigit()):
             return None
         user, mark, until, name, _ = words
@@ -106,6 +119,7 @@ class Logins:
         return f"{value}:{self._mac(login.proven, f'cookie.{value}')}"
 
     def _mac(self, proven: Proven, text: str) -> str:
+        assert self._seed is not None, "nobody is logged in before there is a secret"
         key = hmac.digest(self._seed, f"{proven.name}:{proven.mark}".encode(), "sha256")
         sent = text.encode("utf-8", "surrogatepass")  # a cookie or a link may have any bytes
         return hmac.new(key, sent, "sha256").hexdigest()

@@ -234,6 +234,8 @@ class Site:
         to, address = asking.known_place(form.get("to", "")), client()
         if not asking.is_guarded(request, self._proxies):
             return self._refused(request, to, 403, UNGUARDED)
+        if not self._logins.has_secret:
+            raise asking.SilentError(asking.AT_REST)
         name, password = form.get("name", "").strip(), form.get("password", "")
         given = Plain(name, password) if name else Bearer(password.strip())
         proven = await self._logins.accounts.prove(given, face=FACE, peer=address)

@@ -32,8 +32,8 @@ ON CONFLICT DO NOTHING;
 INSERT INTO met (attempt_id, place, node, id, state)
 SELECT s.attempt_id, s.place, s.node, s.id, 'finished'
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
-JOIN finished f ON f.node_id = $1 AND f.id = s.id AND f.until > $2
-WHERE s.node = $3
+JOIN finished f ON f.node_id = $1 AND f.id = s.id AND f.until > $2 AND f.until <= $3
+WHERE s.node = $4
 ON CONFLICT DO NOTHING;
 
 -- conflicts_to_compare: winners of a node whose payloads still have to be compared with those of the existing items

@@ -115,6 +115,19 @@ def _locks_from_last(
     return items_of(session, session.rows("locks_from_last", *(after or LAST_OF_ALL), limit))
 
 
+def _delayed_from_last(
+    session: SqlSession, _which: listings.DelayedFromLast, after: tuple[int, int] | None, limit: int
+) -> list[Item]:
+    return items_of(session, session.rows("delayed_from_last", *(after or LAST_OF_ALL), limit))
+
+
+def _items_from_last(
+    session: SqlSession, _which: listings.ItemsFromLast, after: tuple[int, int] | None, limit: int
+) -> list[Item]:
+    before = LAST_OF_ALL[0] if after is None else after[1]
+    return items_of(session, session.rows("items_from_last", before, limit))
+
+
 def _locks(
     session: SqlSession, _which: listings.Locks, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
@@ -204,6 +217,8 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.DeadItems:             _dead,
     listings.DoneItems:             _done,
     listings.LocksFromLast:         _locks_from_last,
+    listings.DelayedFromLast:       _delayed_from_last,
+    listings.ItemsFromLast:         _items_from_last,
     listings.Locks:                 _locks,
     listings.HeldBy:                _held_by,
     listings.HeldOf:                _held_of,
@@ -312,9 +327,8 @@ def conflicts(
     """
     if which.absorbing is not None and which.node not in session.met:
         session.met.add(which.node)
-        session.run(
-            "add_conflicts_with_finished", session.id(which.node), which.absorbing, which.node
-        )
+        span = which.absorbing, which.latest
+        session.run("add_conflicts_with_finished", session.id(which.node), *span, which.node)
     return [
         Conflict((attempt, row), finished != 0, there, offered)
         for attempt, row, finished, there, offered in session.rows(

@@ -40,8 +40,8 @@ WHERE s.txn_id = ?;
 INSERT OR IGNORE INTO met (attempt_id, row, node, id, state)
 SELECT s.attempt_id, s.row, s.node, s.id, 'finished'
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
-CROSS JOIN finished f ON f.node_id = ?1 AND f.id = s.id AND f.until > ?2
-WHERE s.node = ?3;
+CROSS JOIN finished f ON f.node_id = ?1 AND f.id = s.id AND f.until > ?2 AND f.until <= ?3
+WHERE s.node = ?4;
 
 -- conflicts_to_compare: winners of a node whose payloads still have to be compared with those of the existing items
 SELECT m.attempt_id, m.row, m.item_seq IS NULL,

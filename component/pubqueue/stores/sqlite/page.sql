@@ -176,6 +176,19 @@ SELECT * FROM (
     WHERE i.state = 'locked' AND i.deadline < ?1 ORDER BY i.deadline DESC, i.seq DESC LIMIT ?3
 ) LIMIT ?3;
 
+-- delayed_from_last: all delayed items, the last to be due first, in two parts likewise
+SELECT * FROM (
+    SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'delayed' AND i.due = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3
+) UNION ALL SELECT * FROM (
+    SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+    WHERE i.state = 'delayed' AND i.due < ?1 ORDER BY i.due DESC, i.seq DESC LIMIT ?3
+) LIMIT ?3;
+
+-- items_from_last: items of all nodes before a number, the newest first
+SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
+WHERE i.seq < ?1 ORDER BY i.seq DESC LIMIT ?2;
+
 -- locks: locked items, after a deadline and a number; in two parts, because one condition would walk all of a deadline
 SELECT * FROM (
     SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL

@@ -12,7 +12,9 @@ from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.rest import face
+from pubqueue.model.entities import Millis
 from pubqueue.rules import registrations
+from pubqueue.rules.registrations import ListRegistrations
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.engine import Calendar
 
@@ -164,6 +166,42 @@ async def test_an_idle_consumer_is_closed_and_made_again_by_its_link():  # H13, 
         assert lost.status_code == 412
         again = await bee.post(msg(lost)["acknowledge-next"], headers={"Accept-Wait": "30"})
         assert (again.status_code, again.content) == (200, b"one")
+
+
+class Ahead(Calendar):
+    """A clock that is a day ahead."""
+
+    def now(self):
+        return Millis(super().now() + 86_400_000)
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+async def test_a_consumer_of_a_clock_that_was_ahead_is_idle_as_soon_as_others(tmp_path, is_used):
+    async with asyncio.timeout(TIMEOUT):
+        async with served(SqliteStore(tmp_path / "q.db"), calendar=Ahead()) as rest:
+            await rest.make("jobs", backoff_min=0)
+            bee = await rest.as_("bee", "hornetq")
+            following = msg(await consumer(bee, **MANUAL))["acknowledge-next"]
+            root = rest.root
+        calendar = Calendar()
+        async with served(
+            SqliteStore(tmp_path / "q.db"), calendar=calendar, consumer_idle=0.2
+        ) as rest:
+            await until(lambda: rest.face.is_serving)
+            bee = await rest.as_("bee", "hornetq")
+            if is_used:
+                here = following.replace(root.rpartition("/")[0], rest.root.rpartition("/")[0])
+                assert (await bee.post(here)).status_code == 503
+            latest = rest.face.pulling.latest
+            await until(partial(is_in_use_until, rest, latest))
+            calendar.advance(3600)
+            await until(partial(no_consumers, rest))
+
+
+async def is_in_use_until(rest, latest):
+    """Return whether the only consumer is in use no later than that."""
+    page = await rest.broker.handle(ListRegistrations(rest.face.pulling.service, None))
+    return page.entries[0].until <= latest
 
 
 async def test_consumers_hold_over_a_restart(tmp_path):  # H11, H17

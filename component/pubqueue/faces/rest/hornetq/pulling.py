@@ -346,7 +346,7 @@ async def kept(exchange: Exchange, wait: Wait | None = None) -> Registration | N
     if row is None or not row.is_pulled:
         return row
     needed, until = exchange.face.pulling.until(wait.seconds if wait else 0.0)
-    if row.until >= needed:
+    if needed <= row.until <= exchange.face.pulling.latest:
         return row
     try:
         return await noted(exchange, row, following=row.following, until=until)
@@ -371,7 +371,16 @@ async def noted(
 
     """
     service = exchange.face.pulling.service
-    note = NotePush(service, row.name, RUNNER, position=position, following=following, until=until)
+    latest = exchange.face.pulling.latest if row.is_pulled else None
+    note = NotePush(
+        service,
+        row.name,
+        RUNNER,
+        position=position,
+        following=following,
+        until=until,
+        latest=latest,
+    )
     page: Registrations = await exchange.ask(note)
     return page.entries[0]
 
