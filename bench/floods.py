@@ -240,9 +240,6 @@ def consumers(ports: Ports, over: Event) -> None:
     form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
     with closing(http.client.HTTPConnection(HOST, ports["rest"], timeout=20)) as client:
         for _ in range(600):
-            client.request("POST", "/rest/queues/mine/messages", os.urandom(190_000), headers)
-            client.getresponse().read()
-        for _ in range(600):
             client.request("POST", "/hornetq/queues/mine/pull-consumers", b"autoAck=false", form)
             answer = client.getresponse()
             answer.read()
@@ -395,6 +392,14 @@ def of_eve(service: Service) -> None:
     assert service.ask("rest", "PUT", "/rest/queues/mine", body, Content_Type=kind) == "201"
 
 
+def of_messages(service: Service) -> None:
+    """Publish messages to it, in addition."""
+    of_eve(service)
+    for _ in range(600):
+        where = "/rest/queues/mine/messages"
+        assert service.ask("rest", "POST", where, os.urandom(190_000)) == "201"
+
+
 def of_topics(service: Service) -> None:
     """Make a topic with two subscriptions."""
     service.call("Publisher/CreateTopic", v1.Topic(name=TOPIC), v1.Topic)
@@ -429,7 +434,7 @@ FLOODS: Final = {
     for flood in (
         *(Flood(heads), Flood(piped), Flood(logins), Flood(sockets)),
         *(Flood(reflection), Flood(health), Flood(connections)),
-        *(Flood(bodies, of_eve), Flood(batches, of_eve), Flood(consumers, of_eve)),
+        *(Flood(bodies, of_eve), Flood(batches, of_eve), Flood(consumers, of_messages)),
         *(Flood(frames, of_eve), Flood(transactions, of_eve), Flood(sends, of_eve)),
         *(Flood(slow_readers, of_large), Flood(publishes, of_topics), Flood(streams, of_topics)),
         *(Flood(pulls, of_topics), Flood(calls, of_topics)),

@@ -47,7 +47,7 @@ def test_the_owner_with_most_gives_up_however_late_it_began():
     ann, eve, bob = Sender(), [Sender() for _ in range(9)], Sender()
     budget.note(ann, "ann", 2 * SMALL)
     for one in eve:
-        budget.note(one, "", 2 * SMALL)
+        budget.note(one, "eve", 2 * SMALL)
     budget.note(bob, "bob", 2 * SMALL)
     assert ended(ann, bob, *eve) == [False, False, *[True] * 6, *[False] * 3]
 
@@ -55,9 +55,20 @@ def test_the_owner_with_most_gives_up_however_late_it_began():
 def test_what_a_stranger_has_sent_is_its_own_once_it_is_known():
     budget = Budget(10 * SMALL)
     one = Sender()
-    budget.note(one, "", 3 * SMALL)
+    budget.note(one, "", 2 * SMALL)
     budget.note(one, "ann", 4 * SMALL)
     assert (budget.of(""), budget.of("ann"), budget.size) == (0, 4 * SMALL, 4 * SMALL)
+
+
+def test_strangers_have_a_part_of_it_even_if_nobody_else_needs_the_rest():
+    budget = Budget(40 * SMALL)
+    first, second = Sender(), Sender()
+    budget.note(first, "", 6 * SMALL)
+    budget.note(second, "", 4 * SMALL)
+    assert ended(first, second) == [False, False]
+    budget.note(second, "", 5 * SMALL)
+    assert ended(first, second) == [True, False]
+    assert budget.size == 5 * SMALL
 
 
 def test_small_ones_and_what_is_forgotten_are_not_counted():
@@ -97,9 +108,10 @@ def test_the_sum_is_exact_and_bounded_and_whoever_has_least_never_gives_up(notes
         for other, one in enumerate(senders):
             if one.has_given_up:
                 whose = kept.pop(other)[0]
-                fair = most // 3
+                fair = most // 4 if whose == "" else most // 3
                 assert before[whose] > fair or whose == owner
                 assert before[whose] + size > fair
         for name in ("", "ann", "eve"):
             assert budget.of(name) == sum(size for whose, size in kept.values() if whose == name)
         assert budget.size == sum(size for _, size in kept.values()) <= most
+        assert budget.of("") <= most // 4

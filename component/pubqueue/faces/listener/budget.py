@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-MOST: Final = 48 << 20
+MOST: Final = 40 << 20
 """Bytes that all clients of the process together may have kept."""
 
 SMALL: Final = 4 << 10
@@ -15,6 +15,9 @@ SHARES: Final = 3
 
 STRANGERS: Final = ""
 """The owner of what clients have sent before they are known. They are one owner, whatever their addresses."""
+
+OF_STRANGERS: Final = 4
+"""The part of the budget that they may have together: whoever is known, or is about to be, sends little before that."""
 
 
 class Keeper(Protocol):
@@ -27,8 +30,8 @@ class Keeper(Protocol):
 class Budget:
     """Counts the bytes that keepers keep, by owner.
 
-    When all together keep too much, the owner with the most bytes gives up what it began first. So an account, or all strangers
-    together, can use what others leave, and never take from them: whoever has less than the largest owner keeps what it has.
+    When all together keep too much, the owner with the most bytes gives up what it began first. So an account can use what others
+    leave, and never take from them: whoever has less than the largest owner keeps what it has. Strangers have a part of it.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -50,8 +53,10 @@ class Budget:
         self._owner_of[one] = owner
         self._sums[owner] = self._sums.get(owner, 0) + more
         self.size += more
+        while self.of(STRANGERS) > self.most // OF_STRANGERS:
+            self._make_room(STRANGERS)
         while self.size > self.most:
-            self._make_room()
+            self._make_room(max(self._sums, key=self._sums.__getitem__))
 
     def forget(self, one: Keeper) -> None:
         """Note that a keeper keeps nothing any more."""
@@ -73,9 +78,8 @@ class Budget:
         """Return whether so much more may be kept for an owner whose other bytes may have to wait for it."""
         return self.of(owner) + size <= self.most // SHARES
 
-    def _make_room(self) -> None:
-        largest = max(self._sums, key=self._sums.__getitem__)
-        oldest = next(iter(self._owners[largest]))
+    def _make_room(self, owner: str) -> None:
+        oldest = next(iter(self._owners[owner]))
         self.forget(oldest)
         oldest.give_up()
 
