@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
@@ -139,6 +139,48 @@ async def test_an_empty_message_ends_the_connection(service):  # N27
     async with connected(service) as client:
         await client.socket.send_bytes(b"")
         assert await client.hear() is None
+
+
+FRAGMENT, PING = b"\0\x80abcd", b"\x89\x80abcd"
+"""A fragment of a message, and a ping: both empty, and masked."""
+
+
+async def raw(client, frames):
+    """Send bytes of frames as they are."""
+    transport = client.socket.get_extra_info("socket")
+    await asyncio.get_running_loop().sock_sendall(transport._sock, frames)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("frame", [FRAGMENT, PING])
+async def test_bytes_without_a_whole_message_end_the_connection_and_no_other(
+    service, frame, is_known
+):
+    async with connected(service) as flood, connected(service) as other:
+        assert (await other.log_in()).command == "CONNECTED"
+        if is_known:
+            assert (await flood.log_in("bee")).command == "CONNECTED"
+        else:
+            await raw(flood, b"\1\x80abcd" + frame * 2_000)  # 12,006 bytes are few enough
+            assert await flood.socket.ping() is None
+        with suppress(ConnectionError):
+            await raw(flood, b"\1\x80abcd" * is_known + frame * 60_000)
+        assert await flood.hear() is None
+        assert flood.socket.close_code in {1006, 1008}
+        await other.say("SEND", b"x", destination="/queue/jobs", receipt="1")
+        assert (await other.hear()).command == "RECEIPT"
+
+
+async def test_many_large_messages_at_once_and_pings_between_are_taken(service):
+    async with connected(service) as client:
+        assert (await client.log_in()).command == "CONNECTED"
+        for number in range(20):
+            await client.socket.ping()
+            await client.say(
+                "SEND", b"x" * 60_000, 3, destination="/queue/jobs", receipt=f"{number}"
+            )
+        for number in range(20):
+            assert (await client.hear()).headers["receipt-id"] == f"{number}"
 
 
 async def test_a_plain_request_is_no_web_socket(service):

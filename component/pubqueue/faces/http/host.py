@@ -124,7 +124,7 @@ class _Handler(web_protocol.RequestHandler):
             for start in range(0, len(data), PIECE):
                 super().data_received(piece := data[start : start + PIECE])
                 if not self.on_bytes(len(piece)):
-                    return
+                    self._close = True  # nothing more is read
             return
         is_head = self._newest.is_eof()
         if data and not (self._close or self._is_dropping):

@@ -351,7 +351,10 @@ class PullConsumers:
         self._closing = asyncio.create_task(self._close_idle(), name="idle consumers")
 
     async def stop(self) -> None:
-        """Close no more consumers: they stay for the next process."""
+        """Close no more consumers: they stay for the next process, but not what is remembered of them."""
+        for one in self._sent.values():
+            self._budget.forget(one)
+        self._sent.clear()
         if self._closing is not None:
             self._closing.cancel()
             await asyncio.gather(self._closing, return_exceptions=True)

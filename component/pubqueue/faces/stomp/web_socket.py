@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import WebSocketError, WSCloseCode, WSMsgType, web
 
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.http.host import (
@@ -47,8 +47,7 @@ AFTER: Final = MAX_MESSAGE_BYTES + (64 << 10)
 PACE: Final = 1 << 10
 """Of these, bytes that are forgiven with each second, so that a client that only pings may do so for days."""
 
-EXTRA: Final = 128
-"""Bytes of a message that aiohttp counts in addition to its own."""
+MESSAGES: Final = frozenset({WSMsgType.TEXT, WSMsgType.BINARY})
 
 TURN: Final = 32
 """Messages of a client that are handled before others have their turn."""
@@ -113,6 +112,11 @@ class StompDoor:
         return socket
 
 
+def weight(size: int) -> int:
+    """Return how many bytes may come for a message of this size, which may have some fragments."""
+    return 2 * size + 128
+
+
 class WebSocketTransport(asyncio.Transport):
     """Connects a client that has a WebSocket: `under` is the transport of the HTTP connection, which is `http`."""
 
@@ -149,16 +153,23 @@ class WebSocketTransport(asyncio.Transport):
             self._client.connection_lost(None)
 
     def _count(self, size: int) -> bool:
-        """Count bytes that have come; end the connection and return False if too many of them are of no whole message."""
+        """Count bytes that have come; end the WebSocket and return False if too many of them are of no whole message."""
         now = asyncio.get_running_loop().time()
         forgiven = (now - self._counted) * PACE
         self._unused, self._counted = max(self._unused - forgiven, 0.0) + size, now
         self._http.keeps(int(self._unused), self._client.user)
-        assert self._socket._reader is not None  # noqa: SLF001  # nothing else says how much waits
-        waiting = 2 * self._socket._reader._size  # noqa: SLF001
-        if self._unused > (AFTER if self._client.user else BEFORE) + waiting:
-            self.abort()
-        return not self._under.is_closing()
+        most = AFTER if self._client.user else BEFORE
+        if self._unused <= most:
+            return True
+        reader = self._socket._reader  # noqa: SLF001  # nothing else knows what is read and not handled yet
+        assert reader is not None, "it is made before the first byte"
+        waiting = (size for message, size in reader._buffer if message.type in MESSAGES)  # noqa: SLF001
+        if self._unused <= most + sum(map(weight, waiting)):
+            return True
+        if reader.exception() is None:
+            words = "too many bytes without a whole message"
+            reader.set_exception(WebSocketError(WSCloseCode.POLICY_VIOLATION, words))
+        return False
 
     async def _receive(self) -> None:
         for number in itertools.count(1):
@@ -171,14 +182,14 @@ class WebSocketTransport(asyncio.Transport):
                 continue
             if message.type is WSMsgType.PONG:
                 continue
-            if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
+            if message.type not in MESSAGES:
                 return  # the end, in order or by a fault of the client
             if not message.data:  # no client has a reason, and thousands of these are as many bytes
                 self.abort()
                 return
             is_text = message.type is WSMsgType.TEXT
             data = message.data.encode() if is_text else message.data
-            self._unused = max(self._unused - 2 * (len(data) + EXTRA), 0.0)
+            self._unused = max(self._unused - weight(len(data)), 0.0)
             self._http.keeps(int(self._unused), self._client.user)
             self._client.data_received(data)
 

@@ -10,7 +10,9 @@ from faces.rest.clients import Served, a_face, hosted, served
 from faces.rest.hornetq.steps import FORM, consumer, consumers, create, lead, msg, no_consumers
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
+from harness.servers.users import SERVICE
 
+from pubqueue.faces.listener.budget import KEPT, SMALL
 from pubqueue.faces.rest import face
 from pubqueue.model.entities import Millis
 from pubqueue.rules import registrations
@@ -311,13 +313,14 @@ async def test_an_account_has_so_many_consumers(rest, bee, monkeypatch):
 
 
 async def test_of_messages_for_repetitions_the_oldest_go(rest, etl, bee, monkeypatch):
-    monkeypatch.setattr(face, "MAX_KEPT", 1150)
+    monkeypatch.setattr(KEPT, "most", KEPT.size + 2 * SMALL)
     first = []
     for _ in range(2):
         await create(etl, b"x" * 100)
         first.append(msg(await consumer(bee))["consume-next"])
         assert (await bee.post(first[-1])).status_code == 200
     assert [(await bee.post(link)).status_code for link in first] == [412, 200]
+    assert SMALL < KEPT.of(f"bee@{SERVICE}") < 2 * SMALL, "one message of one consumer"
     del rest
 
 
