@@ -13,7 +13,6 @@ from harness.patience import TIMEOUT, until
 from harness.servers.users import SERVICE
 
 from pubqueue.faces.listener.budget import KEPT, SMALL
-from pubqueue.faces.rest import face
 from pubqueue.model.entities import Millis
 from pubqueue.rules import registrations
 from pubqueue.rules.registrations import ListRegistrations
