@@ -149,6 +149,31 @@ async def test_a_plain_request_is_no_web_socket(service):
         assert answer.status == 400
 
 
+async def test_a_protocol_that_is_unknown_is_not_written_into_the_log(service):
+    async with connected(service, protocols=("nothing-of-ours",)) as client:
+        assert client.socket.protocol is None
+        assert (await client.log_in()).command == "CONNECTED"
+    assert "nothing-of-ours" not in service.log
+
+
+@pytest.mark.parametrize(
+    "field", [b"Upgrade", b"Connection", b"Sec-WebSocket-Version", b"Sec-WebSocket-Key"]
+)
+async def test_a_request_with_a_field_that_is_not_ascii_is_refused(service, field):
+    fields = {
+        b"Host": b"x",
+        b"Upgrade": b"websocket",
+        b"Connection": b"Upgrade",
+        b"Sec-WebSocket-Key": b"dGhlIHNhbXBsZSBub25jZQ==",
+        b"Sec-WebSocket-Version": b"13",
+    } | {field: b"\xff"}
+    head = b"".join(b"%s: %s\r\n" % line for line in fields.items())
+    reader, writer = await asyncio.open_connection(*service.http.split(":"))
+    writer.write(b"GET /stomp HTTP/1.1\r\n%s\r\n" % head)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+    writer.close()
+
+
 async def test_what_a_client_held_that_breaks_off_is_with_another(service):
     async with connected(service) as first:
         await first.log_in()

@@ -389,14 +389,17 @@ def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of
     """Return the message of this kind; fields that it does not have are ignored.
 
     Raises:
-        CallError: a field does not have a value of its type, or a list is too long.
+        CallError: a field does not have a value of its type, or a list is too long, or a label has no key.
 
     """
     _check(given, kind.DESCRIPTOR.fields, ())
     try:
-        return json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
+        message = json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
     except json_format.ParseError as problem:
         raise _wrong(_FIELD.findall(str(problem))) from None
+    if missing := message.FindInitializationErrors():
+        raise invalid(f"A value is missing at '{missing[0]}'.")
+    return message
 
 
 def _check(given: Fields, fields: Iterable[Any], path: Sequence[str]) -> None:

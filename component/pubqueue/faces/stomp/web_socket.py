@@ -7,6 +7,7 @@ WebSocket are independent of each other: a frame may be split over messages.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,8 @@ CLOSING: Final = 2.0
 """Seconds for the client to confirm the end of the WebSocket."""
 
 TRY_LATER: Final = 1013
+
+logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)  # a warning of it has what a client has sent
 
 
 class StompDoor:
@@ -78,7 +81,10 @@ class StompDoor:
         socket = web.WebSocketResponse(
             protocols=PROTOCOLS, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSING, compress=False
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except ValueError:  # aiohttp assumes that the fields of the handshake are ASCII
+            raise web.HTTPBadRequest(text="This is no request for a WebSocket.\n") from None
         allow(None)
         adopted = face.listener.adopt(client())
         if adopted is None:
