@@ -21,21 +21,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import grpc
 import uvloop
-from google.protobuf.json_format import MessageToJson
 from faces.stomp.clients import closed
+from google.protobuf.json_format import MessageToJson
 from harness.patience import turns
 
 from proof.fuzz import inputs
 from proof.fuzz.__main__ import resident
-from proof.fuzz.calls import FAULTS, OWN_FAULT, SERVICES, Caller
+from proof.fuzz.calls import FAULTS, OWN_FAULT, Caller
 from proof.fuzz.house import (
     BOUNDS,
-    AtCurb,
     STRANGERS,
+    AtCurb,
     Fed,
     Honest,
     House,
-    LostError,
     OverGrpc,
     OverRest,
     OverStomp,
@@ -46,6 +45,7 @@ from proof.fuzz.house import (
 )
 from proof.fuzz.outcome import FaultError
 from proof.fuzz.requests import UNABLE
+from proof.fuzz.rig import LostError
 from pubqueue.curb.journal import Journal
 from pubqueue.curb.server import Server
 from pubqueue.faces.grpc import wire
@@ -187,13 +187,14 @@ def _over_http(*parts: str) -> Callable[[House, Random, AsyncExitStack], Awaitab
         caller = Caller(None, random)
         rows = [(path, row.kind) for (method, path), row in ROWS.items() if method == "POST"]
 
-        def made() -> Iterator[Any]:
+        def each() -> Iterator[Any]:
             for request in inputs.http(random, parts, known):
+                made = request
                 if parts == ("json",) and random.random() < 0.6:
                     path, kind = random.choice(rows)
                     body = MessageToJson(caller.message(kind), indent=None)
-                    request = inputs.rpc_in_json(random, f"/{VERSION}/{path}", body)
-                yield inputs.peer(random), inputs.cut(random, request)
+                    made = inputs.rpc_in_json(random, f"/{VERSION}/{path}", body)
+                yield inputs.peer(random), inputs.cut(random, made)
 
         async def feed(given: Any) -> str:
             peer, pieces = given
@@ -209,7 +210,7 @@ def _over_http(*parts: str) -> Callable[[House, Random, AsyncExitStack], Awaitab
                 await fed.is_over.wait()
             return _status(bytes(fed.said))
 
-        return Fuzz(made(), feed, Honest(await OverRest.to(house, ends)))
+        return Fuzz(each(), feed, Honest(await OverRest.to(house, ends)))
 
     return make
 
@@ -260,6 +261,7 @@ async def _each(said: list[bytes]) -> Any:
 
 ODD_LOGINS: Final = ("", "Bearer", "Basic ====", "Basic YQ==", "Basic gDp4", "Digest a=b")
 """Those that no user can have: behind a wrong one all calls of the address would have to wait."""
+
 
 class Curb:
     """A journal and its server, as a house: nobody is admitted, and its budget of bytes is its own."""
@@ -426,7 +428,9 @@ async def run(face: str, count: int, seed: int) -> None:
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--face", "faces", multiple=True, type=click.Choice([*FACES, CURB]), help="[default: all]")
+@click.option(
+    "--face", "faces", multiple=True, type=click.Choice([*FACES, CURB]), help="[default: all]"
+)
 @click.option("--inputs", "count", default=100_000, type=click.IntRange(1), help="For each face.")
 @click.option("--seed", default=1, help="The inputs follow from it.")
 def main(*, faces: tuple[str, ...], count: int, seed: int) -> None:

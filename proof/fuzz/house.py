@@ -8,19 +8,18 @@ import re
 import time
 from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import grpc
 from curb.curbs import RawClient
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from faces.rest.clients import client, follow, links
 from faces.sides import Side
 from faces.stomp.clients import Connection
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.servers.users import CHEAP, SERVICE, accounts_of, digest
 from structlog.testing import capture_logs
 
+from proof.fuzz.rig import LostError
 from pubqueue.accounts.credentials import Role, User
 from pubqueue.faces.grpc.face import GrpcFace
 from pubqueue.faces.grpc.settings import GrpcSettings
@@ -49,10 +48,13 @@ from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, MutableMapping
+    from pathlib import Path
+
+    import grpc
 
     from pubqueue.engine.broker import Broker
-    from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.listener import ClientConnection, Listener
+    from pubqueue.faces.stomp.codec import Frame
 
 HONEST: Final = "etl"
 """The user whose work nobody may disturb."""
@@ -61,6 +63,8 @@ STRANGERS: Final = tuple(f"m{number}" for number in range(64))
 TOKEN: Final = "a-token-that-is-the-same-for-{}-and-long-enough"
 BOUNDS: Final = Bounds(connections=4_000, per_peer=2_000, login=0)
 ADMIN: Final = Principal(Jid(f"boss@{SERVICE}"), admin=True)
+OWN_PEERS: Final = ("127.0.0.1", "::1")
+"""Where the honest client comes from."""
 OWN: Final = "honest"
 """The queue of the honest client, which is closed to all others."""
 OPEN: Final = {"access_model": "open", "publish_model": "open"}
@@ -205,7 +209,9 @@ class Faces:
             for name in (HONEST, *STRANGERS)
         ]
         users.append(
-            User("boss", tokens=frozenset({digest(token_of("boss"))}), roles=frozenset({Role.ADMIN}))
+            User(
+                "boss", tokens=frozenset({digest(token_of("boss"))}), roles=frozenset({Role.ADMIN})
+            )
         )
         self.accounts = accounts_of(users, welcome=(HONEST, *STRANGERS))
         place = Place("127.0.0.1", 0)
@@ -255,9 +261,7 @@ class House:
 
     async def _make(self, name: str, settings: dict[str, Any], owner: str) -> None:
         owners = (Jid(f"{owner}@{SERVICE}"),)
-        reply = await self.broker.handle(
-            Declare(ADMIN, NodeName(name), Settings(settings), owners)
-        )
+        reply = await self.broker.handle(Declare(ADMIN, NodeName(name), Settings(settings), owners))
         assert not isinstance(reply, Refused), reply
 
     async def quiet(self) -> None:
@@ -267,7 +271,10 @@ class House:
     def left_over(self) -> list[str]:
         """Return what is counted or kept although nothing is under way any more."""
         admission = self.broker.admission
+        lists = self.http.listener.connections, self.faces.stomp.listener.connections
         counts = {
+            "connections": sum(one.peer not in OWN_PEERS for each in lists for one in each),
+            "requests over HTTP": sum(self.http._busy.values()),
             "requests": admission.count,
             "bytes": admission.byte_count,
             "reads": admission.reads,
@@ -300,8 +307,7 @@ async def served(folder: Path) -> AsyncIterator[House]:
         host = HttpHost([*doors, monitor], BOUNDS)
         place = Place("127.0.0.1", 0)
         ((address, port),) = await ends.enter_async_context(host.serving([place]))
-        while not all((faces.stomp.is_serving, faces.rest.is_serving, faces.grpc.is_up)):
-            await asyncio.sleep(0)
+        await until(lambda: all((faces.stomp.is_serving, faces.rest.is_serving, faces.grpc.is_up)))
         house = House(side, host, f"http://{address}:{port}/rest")
         await house.make_own()
         await house.renew()
@@ -313,10 +319,6 @@ FINISH: Final = 60.0
 OWN_ITEM: Final = re.compile(rb"item \d+ \xc3\xa4 <&>\r\n")
 
 # The honest client: publishes what has never been there, takes it, compares it, and settles it.
-
-
-class LostError(AssertionError):
-    """The honest client got something else than what it had published, or no answer."""
 
 
 class Line(Protocol):
@@ -473,9 +475,7 @@ class OverRest:
         answer = await self._http.post(self._poller, headers={"Accept-Wait": "0.05"})
         if answer.status_code != 200:
             raise LostError(f"the honest client was answered {answer} instead of a message")
-        done = await self._http.post(
-            links(answer)["acknowledgement"], data={"acknowledge": "true"}
-        )
+        done = await self._http.post(links(answer)["acknowledgement"], data={"acknowledge": "true"})
         if done.status_code != 204:
             raise LostError(f"the honest client's acknowledgement was answered {done}")
         body: bytes = answer.content

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from harness.servers.users import RIGHT
@@ -13,6 +12,7 @@ from proof.fuzz.requests import Served, requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from random import Random
 
 PIECES: Final = (
     *(b"", b"\0", b"\n", b"\r\n", b"\n\n", b":", b"\\", b"\\c", b"\\x", b"\xff", b"\xc3", b"\xed\xa0\x80"),
@@ -98,7 +98,9 @@ def changed(random: Random, data: bytes) -> bytes:
     behind = min(behind, at + random.choice((1, 4, 64)))
     part = data[at:behind]
     turned = bytes(byte ^ 1 << random.randrange(8) for byte in part[:1]) + part[1:]
-    middle = random.choice((b"", part * 2, turned, random.choice(PIECES), part + random.choice(PIECES)))
+    middle = random.choice(
+        (b"", part * 2, turned, random.choice(PIECES), part + random.choice(PIECES))
+    )
     return data[:at] + middle + data[behind:]
 
 
@@ -220,8 +222,8 @@ def http(random: Random, parts: Sequence[str], known: Sequence[bytes] = ()) -> I
     sender = Served(None, 80)
     sender.bearers = [f"Bearer {token_of(name)}".encode() for name in STRANGERS]
     rows = requests(random, sender, parts)
-    for request in rows:
-        shape = random.random()
+    for row in rows:
+        shape, request = random.random(), row
         if known and random.random() < 0.4:
             request = _followed(random, random.choice(known), random.choice(sender.bearers))
         if shape < 0.15:

@@ -226,7 +226,11 @@ def _usual(
     if on_page and random.random() < 0.05:
         lines[b"Cookie"] = b":".join([*served.cookie.split(b":")[:3], random.choice(VALUES), b"a"])
     elif random.random() < 0.95:
-        lines |= {b"Cookie": served.cookie} if on_page else {b"Authorization": random.choice(served.bearers)}
+        lines |= (
+            {b"Cookie": served.cookie}
+            if on_page
+            else {b"Authorization": random.choice(served.bearers)}
+        )
     for name, value in lines.items():
         if name not in odd or random.random() < 0.1:
             yield name, value

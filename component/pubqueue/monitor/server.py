@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,11 +20,12 @@ from pubqueue.engine.task import Task, stop_all
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
-from pubqueue.monitor.api.service import Api
+from pubqueue.monitor.api.service import Api, Callers
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.process import ProcessObserver
+from pubqueue.monitor.readers import Readers, with_names_of
 from pubqueue.monitor.sampling import Sampling
 from pubqueue.rules.inspect import AskService
 
@@ -74,15 +76,16 @@ class Monitor(ProcessObserver):
         self._traffic: Sequence[Traffic] = ()
         self._own = own
         viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the audit log shows that the page did it
+        callers: Callers | None = None
         self._site: Site | None = None
         self._api: Api | None = None
         if logins is not None:
             self._site = Site(
                 logins, viewer, lambda: self._broker, version=version, proxies=proxies
             )
-            self._api = Api(
-                logins.accounts, by, lambda: self._broker, version=version, proxies=proxies
-            )
+            callers = Callers(logins.accounts, by, proxies)
+            self._api = Api(callers, lambda: self._broker, version=version)
+        self._readers = Readers(callers)
 
     def committed(
         self,
@@ -156,15 +159,23 @@ class Monitor(ProcessObserver):
             return f"no answer in {TIMEOUT:g} seconds"
         return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        """Return the counters and the current gauges; if the store does not respond, its gauges are left out."""
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """Return the counters and the current gauges; if the store does not respond, its gauges are left out.
+
+        A reader that does not see all names sees those of open nodes, and none that the store has not reported as open.
+        """
+        sees_all = await self._readers.see_all(request)
+        if isinstance(sees_all, web.Response):
+            return sees_all
         families: list[Metric] = []
+        names: frozenset[str] = frozenset()
         if (broker := self._broker) is not None:
             families += gauges.of_process(broker.waiting, self._traffic)
             families += gauges.of_upkeep(broker.upkeep)
             try:
                 async with asyncio.timeout(TIMEOUT):
-                    families += await gauges.of_nodes(broker.handle, self._by)
+                    of_nodes, names = await gauges.of_nodes(broker.handle, self._by)
+                    families += of_nodes
                     families += await of_kept_messages(broker.handle, self._by)
             except (TimeoutError, RuntimeError):
                 families.append(gauges.store_answers(yes=False))
@@ -176,7 +187,9 @@ class Monitor(ProcessObserver):
         families += gauges.of_calls(self._traffic)
         families += of_messages(self._traffic)
         families += gauges.of_build(self._version, self.health.phase)
-        text = generate_latest(self.tally.registry) + generate_latest(given(families))
+        counted = self.tally.registry.collect()
+        every = chain(counted, families)
+        text = generate_latest(given(every if sees_all else with_names_of(every, names)))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

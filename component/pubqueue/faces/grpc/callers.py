@@ -285,7 +285,7 @@ class Unread:
             message = self._kind.FromString(data)
         except DecodeError:
             return None
-        is_proto2 = self._kind.DESCRIPTOR.full_name.startswith("tech.")  # type: ignore[attr-defined]
+        is_proto2 = self._kind.DESCRIPTOR.full_name.startswith("tech.")
         return None if is_proto2 and not is_text(message) else message
 
 

@@ -394,7 +394,7 @@ def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of
     """
     _check(given, kind.DESCRIPTOR.fields, ())
     try:
-        message = json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
+        message: Any = json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
     except json_format.ParseError as problem:
         raise _wrong(_FIELD.findall(str(problem))) from None
     if missing := message.FindInitializationErrors():

@@ -34,7 +34,9 @@ CLOSING: Final = 2.0
 
 TRY_LATER: Final = 1013
 
-logging.getLogger("aiohttp.websocket").setLevel(logging.ERROR)  # a warning of it has what a client has sent
+logging.getLogger("aiohttp.websocket").setLevel(
+    logging.ERROR
+)  # a warning of it has what a client has sent
 
 
 class StompDoor:
@@ -123,8 +125,10 @@ class WebSocketTransport(asyncio.Transport):
         finally:
             self._is_ending = True
             sending.cancel()
+            self._client.connection_lost(
+                None
+            )  # before anything that the end of the HTTP connection can cancel
             await asyncio.gather(sending, return_exceptions=True)
-            self._client.connection_lost(None)
 
     async def _receive(self) -> None:
         while True:
