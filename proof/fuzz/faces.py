@@ -53,7 +53,7 @@ from pubqueue.faces.grpc.transcoding import ROWS, VERSION
 from pubqueue.faces.listener import Place
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from proof.fuzz.house import Complaints
 
@@ -64,7 +64,7 @@ STEP: Final = 1_000
 """Inputs between two looks at what is left over, after which the nodes are made anew."""
 AT_ONCE: Final = 16
 """Inputs that are sent side by side."""
-WARM: Final = 0.3
+WARM: Final = 0.5
 """The part of a run after which caches are full, and memory has to stay as it is."""
 GROWTH: Final = 24.0
 """MiB; what fragmentation may take from there to the end of a run."""
@@ -329,6 +329,12 @@ CURB: Final = "curb"
 # The run.
 
 
+def grown(sizes: Sequence[float]) -> tuple[float, float]:
+    """Return the memory once it was warm, and by how much it has grown since then, in MiB."""
+    warm = sizes[int((len(sizes) - 1) * WARM)]
+    return warm, sizes[-1] - warm
+
+
 class Run:
     """Sends inputs side by side, and judges. `words` says how often each answer came."""
 
@@ -409,17 +415,17 @@ async def run(face: str, count: int, seed: int) -> None:
             house = await ends.enter_async_context(served(Path(folder)))
             fuzz = await FACES[face](house, random, ends)
         going = Run(house, fuzz, complaints)
-        warm = 0.0
+        sizes = []
         for done in range(0, count, STEP):
-            warm = warm if warm and done > count * WARM else resident()
             await going.feed(min(STEP, count - done))
-        growth = resident() - warm
+            sizes.append(resident())
+    warm, growth = grown(sizes)
     waits = sorted(fuzz.honest.waits)
     seconds = time.monotonic() - begun
     click.echo(f"{face}, seed {seed}: {count:,} inputs without a fault, in {seconds:.0f} s")
     click.echo(
         f"the honest client worked {len(waits):,} times: {median(waits) * 1000:.0f} ms, at most "
-        f"{waits[-1] * 1000:.0f} ms; memory {warm:.0f} MiB, then {growth:+.1f}"
+        f"{waits[-1] * 1000:.0f} ms; memory {sizes[0]:.0f}, then {warm:.0f}, then {sizes[-1]:.0f} MiB"
     )
     for word, times in going.words.most_common():
         click.echo(f"{times:>10,} {word}")

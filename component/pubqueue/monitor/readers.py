@@ -21,7 +21,7 @@ CLOSED: Final = "(closed)"
 """The label of all nodes together whose names a reader does not see."""
 
 BY_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via")
-"""Fields of a request that somebody has passed on."""
+"""Fields of a request that a proxy has passed on."""
 
 
 class Readers:
