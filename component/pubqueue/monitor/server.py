@@ -14,9 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
 
+from pubqueue.accounts.accounts import Proven
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.task import Task, stop_all
+from pubqueue.faces.checks import is_trusted
+from pubqueue.faces.http.host import client
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
@@ -25,14 +29,11 @@ from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.process import ProcessObserver
-from pubqueue.monitor.readers import Readers, with_names_of
 from pubqueue.monitor.sampling import Sampling
 from pubqueue.rules.inspect import AskService
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-
-    from prometheus_client.metrics_core import Metric
+    from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
 
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
@@ -207,6 +208,59 @@ class _Given(CollectorRegistry):
 def given(families: Iterable[Metric]) -> CollectorRegistry:
     """Return collected metrics in a form that can be written."""
     return _Given(families)
+
+
+# Who reads metrics, and the names of which nodes it sees.
+
+CLOSED: Final = "(closed)"
+"""The label of all nodes together whose names a reader does not see."""
+
+BY_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via")
+"""Fields of a request that a proxy has passed on."""
+
+
+class Readers:
+    """Decides who sees the names of all nodes: programs on this machine, and users with a role. Others see those of open nodes."""
+
+    def __init__(self, callers: Callers | None) -> None:
+        self._callers = callers
+
+    async def see_all(self, request: web.Request) -> bool | web.Response:
+        """Return whether the sender sees all names; or the response, if it has credentials that are not those of a user."""
+        if self._callers is None or "Authorization" not in request.headers:
+            return is_here(request)
+        proven = await self._callers.prove(request)
+        return self._callers.has_role(proven) if isinstance(proven, Proven) else proven
+
+
+def is_here(request: web.Request) -> bool:
+    """Return whether a program on this machine has sent the request, and no proxy has passed it on."""
+    return is_trusted(client()) and not any(name in request.headers for name in BY_PROXIES)
+
+
+def with_names_of(families: Iterable[Metric], names: Container[str]) -> Iterator[Metric]:
+    """Yield the families with these names of nodes alone. The others have one label: their counts are added up, and their ages are the oldest."""
+    for family in families:
+        found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if labels.get("node", "") not in names and "node" in labels:
+                labels["node"] = CLOSED
+            key = sample.name, tuple(labels.items())
+            found[key] = (
+                _both(sample.name, found[key], sample.value) if key in found else sample.value
+            )
+        shown = Metric(family.name, family.documentation, family.type, family.unit)
+        for (name, pairs), value in found.items():
+            shown.add_sample(name, dict(pairs), value)
+        yield shown
+
+
+def _both(name: str, one: float, other: float) -> float:
+    """Return the value of a metric for two nodes together."""
+    if name.endswith("_created"):  # since when it is counted
+        return min(one, other)
+    return max(one, other) if "_age_" in name else one + other
 
 
 # Whether the process lives, and whether it serves: for container managers and load balancers.

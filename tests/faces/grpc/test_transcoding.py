@@ -8,6 +8,7 @@ from importlib import resources
 import grpc
 import pytest
 from google.protobuf.message import Message
+from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 

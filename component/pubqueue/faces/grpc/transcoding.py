@@ -171,6 +171,8 @@ class JsonDoor:
         """Return the answer to a request with a body: a large one is received in its turn, and then converted and published in its turn."""
         _parameters(request.query.items())
         size = MAX_BODY if request.content_length is None else request.content_length
+        if size > MAX_BODY:  # before it waits for room, and all others behind it
+            raise host.BodyError(413)
         async with self._receiving.of(size, call.account):
             body = await host.read(request, MAX_BODY, BODY_TIMEOUT)
             async with self._turns.of(len(body), call.account):

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pubqueue.model.entities import NodeName
 from pubqueue.monitor import gauges
-from pubqueue.monitor.readers import CLOSED, with_names_of
+from pubqueue.monitor.server import CLOSED, with_names_of
 
 DEPTH = "pubqueue_queue_depth"
 ALL = {("bell",): 1, ("payroll",): 2, ("reserve",): 1}
