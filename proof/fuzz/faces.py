@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -23,7 +23,7 @@ import grpc
 import uvloop
 from faces.stomp.clients import closed
 from google.protobuf.json_format import MessageToJson
-from harness.patience import turns
+from harness.patience import turns, until
 
 from proof.fuzz import inputs
 from proof.fuzz.__main__ import resident
@@ -70,6 +70,10 @@ GROWTH: Final = 24.0
 """MiB; what fragmentation may take from there to the end of a run."""
 QUIET: Final = 12
 """Turns of the loop in which a client that has sent all waits for what comes."""
+ANSWERED: Final = 0.025
+"""Seconds for an answer to a login, or to the request for a WebSocket."""
+SETTLING: Final = 10.0
+"""Seconds after which nothing is under way any more."""
 PATIENCE: Final = 0.25
 """Seconds for an answer: requests that are not whole get none."""
 ANSWER: Final = b"HTTP/1.1 "
@@ -100,7 +104,7 @@ async def _stomp(house: House, random: Random, _ends: AsyncExitStack) -> Fuzz:
         peer, login, pieces, way = given
         fed = connect(house.faces.stomp.listener, peer)
         fed.feed(login)
-        await _until(lambda: fed.said or fed.is_closing(), QUIET)
+        await _until(lambda: fed.said or fed.is_closing())
         await _say(house, fed, pieces, way)
         return _word(bytes(fed.said))
 
@@ -117,10 +121,10 @@ async def _web_socket(house: House, random: Random, _ends: AsyncExitStack) -> Fu
         peer, upgrade, login, pieces, way = given
         fed = connect(house.http.listener, peer)
         fed.feed(upgrade)
-        await _until(lambda: fed.said or fed.is_closing(), 4 * QUIET)
+        await _until(lambda: fed.said or fed.is_closing(), 4)
         at = len(fed.said)
         fed.feed(login)
-        await _until(lambda: len(fed.said) > at or fed.is_closing(), 2 * QUIET)
+        await _until(lambda: len(fed.said) > at or fed.is_closing(), 2)
         await _say(house, fed, pieces, way)
         if len(fed.said) == at or not fed.said.startswith(b"HTTP/1.1 101"):
             return _status(bytes(fed.said))
@@ -149,12 +153,10 @@ async def _feed_piece(fed: Fed, piece: bytes) -> None:
     await turns()
 
 
-async def _until(reached: Callable[[], object], most: int) -> None:
-    """Let the loop turn until it is reached; logins are compared in a thread, so each turn lasts a while."""
-    for _ in range(most):
-        if reached():
-            return
-        await asyncio.sleep(0.002)
+async def _until(reached: Callable[[], object], most: int = 1) -> None:
+    """Wait until it is reached, or for so many times `ANSWERED`: what is not whole gets no answer."""
+    with suppress(TimeoutError):
+        await until(reached, every=0.002, within=most * ANSWERED)
 
 
 def _word(said: bytes) -> str:
@@ -278,9 +280,8 @@ class Curb:
 
     def left_over(self) -> list[str]:
         """Return what is kept for clients that have gone."""
-        open_, budget = self.server.listener.counts.open, self.server.listener._admission.budget
-        found = [f"{open_ - 1} connections are left"] if open_ != 1 else []
-        return [*found, f"{budget.size} bytes are kept"] if budget.size else found
+        found = self.server.listener.counts.open - 1  # without the honest client
+        return [f"{found} connections are left"] if found else []
 
 
 @asynccontextmanager
@@ -382,12 +383,14 @@ class Run:
             await asyncio.sleep(0.02)
 
     async def _is_quiet(self) -> None:
-        """Wait until what clients have left behind is done."""
-        for _ in range(200):
+        """Wait until what clients have left behind is done, or for `SETTLING` seconds."""
+
+        async def is_quiet() -> bool:
             await self._house.quiet()
-            if not self._house.left_over():
-                return
-            await asyncio.sleep(0.01)
+            return not self._house.left_over()
+
+        with suppress(TimeoutError):
+            await until(is_quiet, every=0.01, within=SETTLING)
 
     def _stop(self, why: str) -> None:
         shown = [f"{number}: {given!r}" for number, given in self._last.items()]

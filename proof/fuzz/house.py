@@ -274,11 +274,9 @@ class House:
         lists = self.http.listener.connections, self.faces.stomp.listener.connections
         counts = {
             "connections": sum(one.peer not in OWN_PEERS for each in lists for one in each),
-            "requests over HTTP": sum(self.http._busy.values()),
             "requests": admission.count,
             "bytes": admission.byte_count,
             "reads": admission.reads,
-            "accounts with requests": sum(one.requests for one in admission._used.values()),
             "accounts that wait": len(admission._waiting),
             "bytes kept for clients": KEPT.size,
         }
