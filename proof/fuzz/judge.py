@@ -76,7 +76,8 @@ class Fuzzer:
         while self._fed < end:
             if self._fed >= renewed:
                 await self._rig.renew()
-                self.waits.append(await self._rig.work())
+                if self._fed:
+                    self.waits.append(await self._rig.work())
                 renewed = self._fed + RENEWED
             many = self._random.randrange(2, 40) if self._random.random() < 0.01 else 1
             await self.feed([self.grower.next() for _ in range(many)])
