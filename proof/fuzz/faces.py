@@ -66,8 +66,8 @@ AT_ONCE: Final = 16
 """Inputs that are sent side by side."""
 WARM: Final = 0.5
 """The part of a run after which caches are full, and memory has to stay as it is."""
-GROWTH: Final = 24.0
-"""MiB; what fragmentation may take from there to the end of a run."""
+GROWTH: Final = 32.0
+"""MiB; what fragmentation, and memory that libraries in C keep, may take from there to the end of a run."""
 QUIET: Final = 12
 """Turns of the loop in which a client that has sent all waits for what comes."""
 ANSWERED: Final = 0.025
