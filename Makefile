@@ -15,6 +15,8 @@ INSTANCES ?=
 ONLY ?=
 PART ?=
 ALL ?=
+FACE ?=
+INPUTS ?=
 PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
@@ -106,8 +108,12 @@ faults: setup ## 10,000 items while component, server, workers, database are kil
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	PYTHONHASHSEED=0 .venv/bin/python -m proof.simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
-fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, a million streams of STOMP, 50,000 HTTP requests, 20,000 calls of gRPC, requests of REST, and a queue's life at random (SEED=2 for others)
-	.venv/bin/python -m proof.fuzz $(if $(SEED),--seed $(SEED))
+fuzz: setup ## 100,000 inputs for each face beside an honest client (SEED=2 for others; FACE=stomp INPUTS=1000 for one face alone), a million payloads and streams, HTTP requests and calls to a process, and a queue's life at random
+	$(if $(filter-out xmpp,$(FACE)),,.venv/bin/python -m proof.fuzz $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--stanzas $(INPUTS)))
+	$(if $(filter xmpp,$(FACE)),,.venv/bin/python -m proof.fuzz.faces $(if $(FACE),--face $(FACE)) $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--inputs $(INPUTS)))
+	$(if $(FACE),,@$(MAKE) --no-print-directory fuzz-parsers)
+
+fuzz-parsers: setup
 	.venv/bin/python -m proof.fuzz.bodies $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.frames $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.requests $(if $(SEED),--seed $(SEED))
@@ -139,4 +145,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .imports_cache build/flaky site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean
+.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate fuzz fuzz-parsers peers docs five-minutes man deb lock clean

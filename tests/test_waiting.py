@@ -20,6 +20,7 @@ SLEEPS = {
     "proof/faults_run/disks.py": 1,
     "proof/faults_run/publisher.py": 1,
     "proof/faults_run/run.py": 1,
+    "proof/fuzz/faces.py": 1,
     # virtual time, which a sleep lets pass
     "engine/test_other_processes.py": 1,
     "faces/test_contract_of_toy_face.py": 2,

@@ -51,6 +51,10 @@ async def fuzz(stanzas: int, seed: int, console: Console) -> float:
     for what, times in sorted(fuzzer.counts.items(), key=lambda entry: -entry[1]):
         table.add_row(what, f"{times:,}")
     console.print(table)
+    waits = fuzzer.waits
+    console.print(
+        f"the honest client worked {len(waits):,} times, in at most {max(waits, default=0) * 1000:.0f} ms"
+    )
     console.print(f"{stanzas / seconds:.0f} stanzas/s; memory {warm:.0f} MiB, then {growth:+.1f}")
     return growth
 

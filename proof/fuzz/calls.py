@@ -95,7 +95,7 @@ class _Partial:
 class Caller:
     """Calls rpcs at random. `locks` are ids of the messages delivered last."""
 
-    def __init__(self, channel: grpc.aio.Channel, random: Random) -> None:
+    def __init__(self, channel: Any, random: Random) -> None:
         self._random = random
         stubs = [(Stub(channel, name), wire.service(name)) for name in SERVICES]
         self._rpcs = [(stub, rpc) for stub, service in stubs for rpc in service.methods]
@@ -103,12 +103,8 @@ class Caller:
 
     async def call(self) -> tuple[str, grpc.StatusCode]:
         """Make a call; return its rpc with the request as text, and the status."""
-        stub, rpc = self._random.choice(self._rpcs)
-        while (
-            rpc.name.startswith("Delete") and self._random.random() < 0.9
-        ):  # else nothing would be there
-            stub, rpc = self._random.choice(self._rpcs)
-        request = self._request(rpc)
+        stub, rpc = self._choose()
+        request = self.request(rpc)
         try:
             await self._finish(getattr(stub, rpc.name), rpc, request)
         except grpc.aio.AioRpcError as problem:
@@ -116,6 +112,16 @@ class Caller:
                 return "", grpc.StatusCode.CANCELLED
             return f"{rpc.full_name}: {request}", problem.code()
         return f"{rpc.full_name}: {request}", grpc.StatusCode.OK
+
+    def _choose(self) -> tuple[Stub, MethodDescriptor]:
+        while True:
+            stub, rpc = self._random.choice(self._rpcs)
+            if not rpc.name.startswith("Delete") or self._random.random() < 0.1:
+                return stub, rpc  # else nothing would be there
+
+    def rpc(self) -> MethodDescriptor:
+        """Return an rpc to call next."""
+        return self._choose()[1]
 
     async def _finish(self, do: Any, rpc: MethodDescriptor, request: Message) -> None:
         timeout = WAITING.get(rpc.name, TIMEOUT)
@@ -125,7 +131,7 @@ class Caller:
 
         async def said() -> AsyncIterator[_Partial]:
             yield _Partial(request)
-            yield _Partial(self._request(rpc))
+            yield _Partial(self.request(rpc))
 
         async for answer in do(said(), timeout=timeout):
             self._remember(answer)
@@ -134,8 +140,21 @@ class Caller:
         pulled = getattr(answer, "received_messages", ()) or getattr(answer, "pull_responses", ())
         self._locks += [one.ack_id for one in (*pulled, answer) if getattr(one, "ack_id", "")]
 
-    def _request(self, rpc: MethodDescriptor) -> Message:
-        made = wire.class_for(rpc.input_type)()
+    def remember_raw(self, rpc: MethodDescriptor, answer: bytes) -> None:
+        """Note the locks in the bytes of an answer."""
+        self._remember(wire.class_for(rpc.output_type).FromString(answer))
+
+    def remember_lock(self, ack_id: str) -> None:
+        """Note a lock."""
+        self._locks.append(ack_id)
+
+    def request(self, rpc: MethodDescriptor) -> Message:
+        """Return a request."""
+        return self.message(wire.class_for(rpc.input_type))
+
+    def message(self, kind: type[Message]) -> Message:
+        """Return a message of this class."""
+        made = kind()
         self._fill(made, self._random.choice((0.02, 0.1, 0.3)), 0)
         return made
 

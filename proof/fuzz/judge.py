@@ -66,6 +66,8 @@ class Fuzzer:
         self._fed = 0
         self._published: set[Address] = set()
         self.counts: Counter[str] = Counter()
+        self.waits: list[float] = []
+        """Seconds that each round of the honest client took."""
 
     async def run(self, stanzas: int) -> None:
         """Feed at least so many stanzas, mostly one by one, now and then many at once."""
@@ -74,6 +76,8 @@ class Fuzzer:
         while self._fed < end:
             if self._fed >= renewed:
                 await self._rig.renew()
+                if self._fed:
+                    self.waits.append(await self._rig.work())
                 renewed = self._fed + RENEWED
             many = self._random.randrange(2, 40) if self._random.random() < 0.01 else 1
             await self.feed([self.grower.next() for _ in range(many)])

@@ -113,9 +113,10 @@ _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 class Served:
     """The service: its program and port; and the cookie and the form's token of a login at its page."""
 
-    def __init__(self, program: Program, port: int) -> None:
+    def __init__(self, program: Program | None, port: int) -> None:
         self.program, self.port = program, port
         self.cookie = self.form = b""
+        self.bearers: Sequence[bytes] = (BEARER,)
 
 
 @asynccontextmanager
@@ -169,30 +170,37 @@ async def _begin(served: Served) -> None:
             )
 
 
-def targets(random: Random) -> Iterator[tuple[str, str]]:
+PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
+    "page": [
+        *(("GET", path) for path in PAGES),
+        *(("POST", f"/ui/{name}") for name in ("do", "logout")),
+    ],
+    "others": [("GET", path) for path in OTHERS],
+    "operations": [
+        *((method_of(one), f"/api/operations/{name}") for name, one in OPERATIONS.items()),
+        *(("GET", path) for path in ("/api/operations", "/api/openapi.json")),
+    ],
+    "json": [(method, f"/{VERSION}/{path}") for method, path in ROWS],
+    "rest": [(route.method, f"/rest{route.path}") for route in ROUTES],
+    "hornetq": [(route.method, f"/hornetq{route.path}") for route in OF_HORNETQ],
+}
+"""Methods and paths of each part."""
+
+
+def targets(random: Random, parts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield methods and paths without end: those that are there, and some with another method."""
-    operations = ((method_of(one), f"/api/operations/{name}") for name, one in OPERATIONS.items())
-    groups: Sequence[Sequence[tuple[str, str]]] = (
-        [
-            *(("GET", path) for path in PAGES),
-            *(("POST", f"/ui/{name}") for name in ("do", "logout")),
-        ],
-        [("GET", path) for path in OTHERS],
-        [*operations, ("GET", "/api/operations"), ("GET", "/api/openapi.json")],
-        [(method, f"/{VERSION}/{path}") for method, path in ROWS],
-        [(route.method, f"/rest{route.path}") for route in ROUTES],
-        [(route.method, f"/hornetq{route.path}") for route in OF_HORNETQ],
-    )
     while True:
-        method, path = random.choice(random.choice(groups))
+        method, path = random.choice(PARTS[random.choice(parts)])
         path = path.replace("{node}", random.choice(("jobs", "news")))
         path = re.sub(r"\{[^}]*\}", lambda _: random.choice(SEGMENTS), path)
         yield method if random.random() < 0.9 else random.choice(METHODS), path
 
 
-def requests(random: Random, served: Served) -> Iterator[bytes]:
-    """Yield requests without end."""
-    for method, path in targets(random):
+def requests(
+    random: Random, served: Served, parts: Sequence[str] = tuple(PARTS)
+) -> Iterator[bytes]:
+    """Yield requests of these parts without end."""
+    for method, path in targets(random, parts):
         query = random.choice(QUERIES) if random.random() < 0.3 else b""
         body = random.choice(BODIES) if random.random() < 0.6 else b""
         if path.startswith("/ui") and random.random() < 0.8:
@@ -218,7 +226,11 @@ def _usual(
     if on_page and random.random() < 0.05:
         lines[b"Cookie"] = b":".join([*served.cookie.split(b":")[:3], random.choice(VALUES), b"a"])
     elif random.random() < 0.95:
-        lines |= {b"Cookie": served.cookie} if on_page else {b"Authorization": BEARER}
+        lines |= (
+            {b"Cookie": served.cookie}
+            if on_page
+            else {b"Authorization": random.choice(served.bearers)}
+        )
     for name, value in lines.items():
         if name not in odd or random.random() < 0.1:
             yield name, value
@@ -267,7 +279,7 @@ async def send_all(served: Served, requests: Iterable[bytes]) -> Counter[int]:
     while some := list(islice(left, AT_ONCE)):
         found = await asyncio.gather(*(ask(served.port, request) for request in some))
         statuses.update(found)
-        if lines := faults(served.program):
+        if served.program is not None and (lines := faults(served.program)):
             raise FaultError("\n".join((lines[0], "after one of:", *map(repr, some))))
         for request, status in zip(some, found, strict=True):
             if status >= 500 and status not in UNABLE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import time
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,6 +26,7 @@ from pubqueue.model.entities import Jid, Millis, account_of
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.expire import Expire
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping, Sequence
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from random import Random
 
 BOSS: Final = "boss@localhost/desk"
+HONEST: Final = "honest@localhost/work"
+OWN: Final = "own work"
+"""The queue of the honest client; no stanza names it."""
+EVENT_ITEM: Final = f"{{{ns.EVENT}}}event/{{{ns.EVENT}}}items/{{{ns.EVENT}}}item"
 TURNS: Final = 200
 """Of the event loop, for answers of slixmpp's plugins, which go through tasks of its own."""
 
@@ -55,6 +61,10 @@ STEP: Final = 1500
 """Milliseconds between two stanzas, at most."""
 
 
+class LostError(AssertionError):
+    """The honest client got something else than what it had published, or no answer."""
+
+
 class Complaints(logging.Handler):
     """Keeps what libraries complain about."""
 
@@ -75,6 +85,7 @@ class Rig:
         self._clock = 1_000_000_000_000
         self._complaints = Complaints()
         self._log: list[MutableMapping[str, Any]] = []
+        self._worked = 0
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -180,18 +191,54 @@ class Rig:
             await turns()
         await turns(2)
 
+    async def work(self) -> float:
+        """Publish, take and settle an item of somebody whom the others do not know, and return the seconds that this took.
+
+        Raises:
+            LostError: it was not delivered as it was, or something was not answered.
+
+        """
+        self._worked += 1
+        begun = time.monotonic()
+        if self._worked == 1:
+            config = _form({"x-queueing#enabled": "1", "pubsub#access_model": "whitelist"})
+            await self._ask(f"<create node='{OWN}'/><configure>{config}</configure>")
+        options = _form({"pubsub#queue_requests": "1"}, "pubsub#subscribe_options")
+        await self._ask(f"<subscribe node='{OWN}' jid='{HONEST}'/><options>{options}</options>")
+        payload = f"<work xmlns='urn:honest'>item {self._worked} &lt;&amp; ä</work>"
+        item = f"<item id='i{self._worked}'>{payload}</item>"
+        said = await self._ask(f"<publish node='{OWN}'>{item}</publish>")
+        found = [one for message in said for one in message.iterfind(EVENT_ITEM)]
+        if [(one.get("id"), one[0].text) for one in found] != [
+            (f"i{self._worked}", f"item {self._worked} <& ä")
+        ]:
+            raise LostError(f"the honest client got {[etree.tostring(one) for one in said]}")
+        await self._ask(f"<retract node='{OWN}'><item id='i{self._worked}'/></retract>")
+        await self._ask(f"<unsubscribe node='{OWN}' jid='{HONEST}'/>")
+        return time.monotonic() - begun
+
+    async def _ask(self, inner: str) -> list[etree._Element]:
+        """Send a request of the honest client, and return what it hears; it has to be done."""
+        text = (
+            f"<iq xmlns='{ACCEPT}' type='set' id='own' from='{HONEST}' to='{SERVICE}'>"
+            f"<pubsub xmlns='http://jabber.org/protocol/pubsub'>{inner}</pubsub></iq>"
+        )
+        said = await self.feed([etree.fromstring(text)], 1)
+        own = [one for one in said if one.get("to") == HONEST]
+        if [one.get("type") for one in own if one.get("id") == "own"] != ["result"]:
+            raise LostError(
+                f"the honest client was answered {[etree.tostring(one) for one in own]}"
+            )
+        return own
+
     async def renew(self) -> None:
         """Begin again with the same nodes, made over the wire as everything else."""
         nodes = [name for (name,) in self._look.execute("SELECT name FROM node")]
-        for name in nodes:
+        for name in (one for one in nodes if one != OWN):
             await self._manage("owner", f"<delete node={_quoted(name)}/>")
         for name, config in NODES.items():
-            fields = "".join(
-                f"<field var='{var}'><value>{value}</value></field>"
-                for var, value in config.items()
-            )
-            form = f"<x xmlns='jabber:x:data' type='submit'>{fields}</x>"
-            await self._manage("", f"<create node='{name}'/><configure>{form}</configure>")
+            form = f"<configure>{_form(config)}</configure>"
+            await self._manage("", f"<create node='{name}'/>{form}")
             people = "".join(
                 f"<affiliation jid='{jid}@localhost' affiliation='{affiliation}'/>"
                 for jid, affiliation in (("etl", "publisher"), ("bee", "member"))
@@ -206,6 +253,14 @@ class Rig:
         )
         said = await self.feed([etree.fromstring(text)], 1)
         assert [one.get("type") for one in said if one.get("id") == "renew"] == ["result"], text
+
+
+def _form(config: dict[str, str], kind: str = "pubsub#node_config") -> str:
+    values = {"FORM_TYPE": f"http://jabber.org/protocol/{kind}"} | config
+    fields = "".join(
+        f"<field var='{var}'><value>{value}</value></field>" for var, value in values.items()
+    )
+    return f"<x xmlns='jabber:x:data' type='submit'>{fields}</x>"
 
 
 def _quoted(text: str) -> str:

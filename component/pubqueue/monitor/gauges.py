@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from pubqueue.engine.connections import REFUSED, SECONDS
 from pubqueue.engine.observe import Phase
+from pubqueue.model.entities import AccessModel
 from pubqueue.model.records import KeptMessages
 from pubqueue.model.replies import NodePage, ServiceState
 from pubqueue.rules.inspect import AskService
@@ -71,8 +72,8 @@ LIMIT: Final = (
 )
 
 
-async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
-    """Return the contents of the nodes.
+async def of_nodes(ask: Ask, by: Principal) -> tuple[list[Metric], frozenset[str]]:
+    """Return the contents of the nodes, and the names of those that are open.
 
     Raises:
         RuntimeError: the store does not respond.
@@ -90,7 +91,8 @@ async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
                 family.add_metric([entry.node.name], value(entry, now))
     total.add_metric([], state.nodes)
     _fill_accounts(every[len(QUEUES) + 1 :], state)
-    return list(every)
+    is_open = (one.node for one in entries if one.node.config.access_model is AccessModel.OPEN)
+    return list(every), frozenset(node.name for node in is_open)
 
 
 def families() -> list[GaugeMetricFamily]:

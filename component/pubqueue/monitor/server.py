@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,13 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import Metric
 
+from pubqueue.accounts.accounts import Proven
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.task import Task, stop_all
+from pubqueue.faces.checks import is_trusted
+from pubqueue.faces.http.host import client
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
-from pubqueue.monitor.api.service import Api
+from pubqueue.monitor.api.service import Api, Callers
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.site import Site
@@ -28,9 +33,7 @@ from pubqueue.monitor.sampling import Sampling
 from pubqueue.rules.inspect import AskService
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-
-    from prometheus_client.metrics_core import Metric
+    from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Sequence
 
     from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Took, Traffic
@@ -74,15 +77,16 @@ class Monitor(ProcessObserver):
         self._traffic: Sequence[Traffic] = ()
         self._own = own
         viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the audit log shows that the page did it
+        callers: Callers | None = None
         self._site: Site | None = None
         self._api: Api | None = None
         if logins is not None:
             self._site = Site(
                 logins, viewer, lambda: self._broker, version=version, proxies=proxies
             )
-            self._api = Api(
-                logins.accounts, by, lambda: self._broker, version=version, proxies=proxies
-            )
+            callers = Callers(logins.accounts, by, proxies)
+            self._api = Api(callers, lambda: self._broker, version=version)
+        self._readers = Readers(callers)
 
     def committed(
         self,
@@ -156,15 +160,23 @@ class Monitor(ProcessObserver):
             return f"no answer in {TIMEOUT:g} seconds"
         return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        """Return the counters and the current gauges; if the store does not respond, its gauges are left out."""
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """Return the counters and the current gauges; if the store does not respond, its gauges are left out.
+
+        A reader that does not see all names sees those of open nodes, and none that the store has not reported as open.
+        """
+        sees_all = await self._readers.see_all(request)
+        if isinstance(sees_all, web.Response):
+            return sees_all
         families: list[Metric] = []
+        names: frozenset[str] = frozenset()
         if (broker := self._broker) is not None:
             families += gauges.of_process(broker.waiting, self._traffic)
             families += gauges.of_upkeep(broker.upkeep)
             try:
                 async with asyncio.timeout(TIMEOUT):
-                    families += await gauges.of_nodes(broker.handle, self._by)
+                    of_nodes, names = await gauges.of_nodes(broker.handle, self._by)
+                    families += of_nodes
                     families += await of_kept_messages(broker.handle, self._by)
             except (TimeoutError, RuntimeError):
                 families.append(gauges.store_answers(yes=False))
@@ -176,7 +188,9 @@ class Monitor(ProcessObserver):
         families += gauges.of_calls(self._traffic)
         families += of_messages(self._traffic)
         families += gauges.of_build(self._version, self.health.phase)
-        text = generate_latest(self.tally.registry) + generate_latest(given(families))
+        counted = self.tally.registry.collect()
+        every = chain(counted, families)
+        text = generate_latest(given(every if sees_all else with_names_of(every, names)))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
@@ -194,6 +208,59 @@ class _Given(CollectorRegistry):
 def given(families: Iterable[Metric]) -> CollectorRegistry:
     """Return collected metrics in a form that can be written."""
     return _Given(families)
+
+
+# Who reads metrics, and the names of which nodes it sees.
+
+CLOSED: Final = "(closed)"
+"""The label of all nodes together whose names a reader does not see."""
+
+BY_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via")
+"""Fields of a request that a proxy has passed on."""
+
+
+class Readers:
+    """Decides who sees the names of all nodes: programs on this machine, and users with a role. Others see those of open nodes."""
+
+    def __init__(self, callers: Callers | None) -> None:
+        self._callers = callers
+
+    async def see_all(self, request: web.Request) -> bool | web.Response:
+        """Return whether the sender sees all names; or the response, if it has credentials that are not those of a user."""
+        if self._callers is None or "Authorization" not in request.headers:
+            return is_here(request)
+        proven = await self._callers.prove(request)
+        return self._callers.has_role(proven) if isinstance(proven, Proven) else proven
+
+
+def is_here(request: web.Request) -> bool:
+    """Return whether a program on this machine has sent the request, and no proxy has passed it on."""
+    return is_trusted(client()) and not any(name in request.headers for name in BY_PROXIES)
+
+
+def with_names_of(families: Iterable[Metric], names: Container[str]) -> Iterator[Metric]:
+    """Yield the families with these names of nodes alone. The others have one label: their counts are added up, and their ages are the oldest."""
+    for family in families:
+        found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if labels.get("node", "") not in names and "node" in labels:
+                labels["node"] = CLOSED
+            key = sample.name, tuple(labels.items())
+            found[key] = (
+                _both(sample.name, found[key], sample.value) if key in found else sample.value
+            )
+        shown = Metric(family.name, family.documentation, family.type, family.unit)
+        for (name, pairs), value in found.items():
+            shown.add_sample(name, dict(pairs), value)
+        yield shown
+
+
+def _both(name: str, one: float, other: float) -> float:
+    """Return the value of a metric for two nodes together."""
+    if name.endswith("_created"):  # since when it is counted
+        return min(one, other)
+    return max(one, other) if "_age_" in name else one + other
 
 
 # Whether the process lives, and whether it serves: for container managers and load balancers.

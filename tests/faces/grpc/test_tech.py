@@ -55,6 +55,21 @@ async def test_v1_sees_a_number_as_text(tech, v1, queue):  # G10
     assert dict(found.received_messages[0].message.attributes) == {"n": "7"}
 
 
+@pytest.mark.parametrize(
+    ("service", "rpc", "data"),
+    [
+        (TECH_PUBLISHER, "ListTopics", b"\n\x01\xff"),
+        (TECH_PUBLISHER, "CreateTopic", b"\n\x0d/topics/p/\xff\xff\xff"),
+        (TECH_PUBLISHER, "Publish", b"\n\x0e/topics/p/abcd\x12\x07\x12\x05\x0a\x03a\xff\xff"),
+        (TECH_SUBSCRIBER, "Acknowledge", b"\n\x06p/bill\x12\x02\xff\xfe"),
+    ],
+)
+async def test_a_string_that_is_not_utf_8_is_refused(channel, service, rpc, data):
+    """A message of proto2 may have one, and protobuf hands it over as bytes."""
+    call = channel.unary_unary(f"/{service}/{rpc}")
+    assert await code_of(call(data)) is StatusCode.INVALID_ARGUMENT
+
+
 async def test_an_id_from_outside_and_a_key_twice_are_refused(tech, queue):  # G7, G8
     assert await code_of(publish(tech, message_id="7")) is StatusCode.INVALID_ARGUMENT
     twice = m.Label(key="a", str_value="1"), m.Label(key="a", num_value=2)

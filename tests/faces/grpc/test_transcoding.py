@@ -8,6 +8,7 @@ from importlib import resources
 import grpc
 import pytest
 from google.protobuf.message import Message
+from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,6 +101,14 @@ def test_a_wrong_value_is_named_and_not_shown(fields, where):  # G45, G49
     with pytest.raises(CallError) as caught:
         message_of(fields, m.PublishRequest)
     assert caught.value.message == f"Invalid value at '{where}'."
+
+
+def test_a_label_without_a_key_is_refused():
+    """Such a message cannot even be measured."""
+    with pytest.raises(CallError) as caught:
+        message_of({"message": {"label": [{"numValue": "1"}]}}, m.PublishRequest)
+    assert caught.value.code is StatusCode.INVALID_ARGUMENT
+    assert caught.value.message == "A value is missing at 'message.label[0].key'."
 
 
 def test_what_has_too_many_values_is_refused_before_it_is_converted():  # G8, G49

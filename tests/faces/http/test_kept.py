@@ -176,7 +176,7 @@ async def test_the_rest_of_a_body_that_was_refused_is_dropped_and_does_not_count
 async def test_the_oldest_of_who_keeps_most_is_asked_to_come_again_and_others_go_on():
     async with hosted(300_000) as it:
         head = HEAD.format("/mine", 100_000)
-        stranger = await it.client(HEAD.format("/body", 50_000), b"x" * 49_999)
+        stranger = await it.client(HEAD.format("/body", 40_000), b"x" * 39_999)
         await until(lambda: it.budget.of(STRANGERS))
         first = await it.client(head, b"x" * 99_999)
         await until(lambda: it.budget.of("eve") > 99_999)
@@ -194,14 +194,17 @@ async def test_the_oldest_of_who_keeps_most_is_asked_to_come_again_and_others_go
 
 
 async def test_a_request_that_waits_ends_when_it_is_given_up():
-    async with hosted(150_000) as it:
-        first = await it.client(HEAD.format("/wait", 100_000), b"x" * 100_000)
-        await until(lambda: it.part.waiting)
-        second = await it.client(HEAD.format("/wait", 100_000), b"x" * 100_000)
-        assert (await answer(first))[0] == 503
+    async with hosted(250_000) as it:
+        first, *others = [
+            await it.client(HEAD.format("/wait", 100_000), b"x" * 100_000) for _ in range(2)
+        ]
         await until(lambda: it.part.waiting == 2)
+        others.append(await it.client(HEAD.format("/wait", 100_000), b"x" * 100_000))
+        assert (await answer(first))[0] == 503
+        await until(lambda: it.part.waiting == 3)
         it.part.go_on.set()
-        assert (await answer(second))[0] == 200
+        for one in others:
+            assert (await answer(one))[0] == 200
         await it.keeps("eve", 0)
 
 

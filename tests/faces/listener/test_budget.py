@@ -61,7 +61,7 @@ def test_what_a_stranger_has_sent_is_its_own_once_it_is_known():
 
 
 def test_strangers_have_a_part_of_it_even_if_nobody_else_needs_the_rest():
-    budget = Budget(40 * SMALL)
+    budget = Budget(20 * SMALL)
     first, second = Sender(), Sender()
     budget.note(first, "", 6 * SMALL)
     budget.note(second, "", 4 * SMALL)
@@ -108,10 +108,11 @@ def test_the_sum_is_exact_and_bounded_and_whoever_has_least_never_gives_up(notes
         for other, one in enumerate(senders):
             if one.has_given_up:
                 whose = kept.pop(other)[0]
-                fair = most // 4 if whose == "" else most // 3
+                fair = most // 3
                 assert before[whose] > fair or whose == owner
                 assert before[whose] + size > fair
         for name in ("", "ann", "eve"):
             assert budget.of(name) == sum(size for whose, size in kept.values() if whose == name)
         assert budget.size == sum(size for _, size in kept.values()) <= most
-        assert budget.of("") <= most // 4
+        strangers = [whose for whose, size in kept.values() if size and whose == ""]
+        assert budget.of("") <= most // 2 or len(strangers) == 1

@@ -103,6 +103,15 @@ async def test_a_body_that_is_too_large_is_not_read(rest, length):  # W13
     assert await bodies(rest) == []
 
 
+async def test_a_refused_body_costs_its_account_what_has_come(rest):
+    """Else one wrong length would hold up all programs of the account for years."""
+    answer = await exchange(rest.root, POST + "Content-Length: 9999999999999999999\r\n\r\nabc")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    etl = await rest.as_()
+    for _ in range(3):
+        assert (await etl.post("/queues/jobs/messages", content=b"a")).status_code == 201
+
+
 async def test_slow_heads_and_bodies_are_closed_and_others_are_served_meanwhile():  # W13
     async with served(body_timeout=0.3) as rest:
         await rest.make("jobs")

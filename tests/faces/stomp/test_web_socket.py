@@ -191,6 +191,66 @@ async def test_a_plain_request_is_no_web_socket(service):
         assert answer.status == 400
 
 
+BAD = b"\x83\x81\0\0\0\0x"
+"""A frame of a kind that there is not, of a client."""
+CLOSE = b"\x88\x82\0\0\0\0\x03\xe8"
+
+
+@pytest.mark.parametrize("last", [BAD, CLOSE])
+async def test_a_connection_that_breaks_while_it_is_ended_is_counted_no_more(service, last):
+    """Else a stranger could use up all connections, one by one."""
+    url = f"http://{service.http}/metrics"
+    async with aiohttp.ClientSession() as session:
+
+        async def are_open():
+            async with session.get(url) as answer:
+                text = await answer.text()
+            return int(float(text.split('pubqueue_connections{face="stomp"} ')[1].split()[0]))
+
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection(*service.http.split(":"))
+            writer.write(
+                b"GET /stomp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            await reader.readuntil(b"\r\n\r\n")
+            assert await are_open()
+            writer.write(last)
+            writer.transport.abort()
+        async with connected(service) as other:
+            assert (await other.log_in()).command == "CONNECTED"
+
+        async def have_ended():
+            return not await are_open()
+
+        await until(have_ended, every=0.05, within=30)
+
+
+async def test_a_protocol_that_is_unknown_is_not_written_into_the_log(service):
+    async with connected(service, protocols=("nothing-of-ours",)) as client:
+        assert client.socket.protocol is None
+        assert (await client.log_in()).command == "CONNECTED"
+    assert "nothing-of-ours" not in service.log
+
+
+@pytest.mark.parametrize(
+    "field", [b"Upgrade", b"Connection", b"Sec-WebSocket-Version", b"Sec-WebSocket-Key"]
+)
+async def test_a_request_with_a_field_that_is_not_ascii_is_refused(service, field):
+    fields = {
+        b"Host": b"x",
+        b"Upgrade": b"websocket",
+        b"Connection": b"Upgrade",
+        b"Sec-WebSocket-Key": b"dGhlIHNhbXBsZSBub25jZQ==",
+        b"Sec-WebSocket-Version": b"13",
+    } | {field: b"\xff"}
+    head = b"".join(b"%s: %s\r\n" % line for line in fields.items())
+    reader, writer = await asyncio.open_connection(*service.http.split(":"))
+    writer.write(b"GET /stomp HTTP/1.1\r\n%s\r\n" % head)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+    writer.close()
+
+
 async def test_what_a_client_held_that_breaks_off_is_with_another(service):
     async with connected(service) as first:
         await first.log_in()

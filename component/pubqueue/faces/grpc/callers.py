@@ -14,6 +14,7 @@ from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Certificate, credentials_in
 from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import UNKNOWN_CALLER, CallError
+from pubqueue.faces.grpc.wire import is_text
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.model.limits import share
 
@@ -147,9 +148,11 @@ class Unread:
         """Return the message, and forget the bytes; None if they are no message."""
         data, self._data = self._data, b""
         try:
-            return self._kind.FromString(data)
+            message = self._kind.FromString(data)
         except DecodeError:
             return None
+        is_proto2 = self._kind.DESCRIPTOR.full_name.startswith("tech.")
+        return None if is_proto2 and not is_text(message) else message
 
 
 class Turns:

@@ -173,6 +173,8 @@ class JsonDoor:
         """Return the answer to a request with a body: a large one is received in its turn, and then converted and published in its turn."""
         _parameters(request.query.items())
         size = MAX_BODY if request.content_length is None else request.content_length
+        if size > MAX_BODY:  # before it waits for room, and all others behind it
+            raise host.BodyError(413)
         async with self._receiving.of(size, call.account):
             body = await host.read(request, MAX_BODY, BODY_TIMEOUT)
             async with self._turns.of(len(body), call.account):
@@ -391,14 +393,17 @@ def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of
     """Return the message of this kind; fields that it does not have are ignored.
 
     Raises:
-        CallError: a field does not have a value of its type, or a list is too long.
+        CallError: a field does not have a value of its type, or a list is too long, or a label has no key.
 
     """
     _check(given, kind.DESCRIPTOR.fields, ())
     try:
-        return json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
+        message: Any = json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
     except json_format.ParseError as problem:
         raise _wrong(_FIELD.findall(str(problem))) from None
+    if missing := message.FindInitializationErrors():
+        raise invalid(f"A value is missing at '{missing[0]}'.")
+    return message
 
 
 def _check(given: Fields, fields: Iterable[Any], path: Sequence[str]) -> None:

@@ -252,6 +252,18 @@ def service(full_name: str) -> ServiceDescriptor:
     return POOL.FindServiceByName(full_name)
 
 
+def is_text(message: Message) -> bool:
+    """Return whether all strings of a message are text. protobuf returns bytes for one of proto2 that is not UTF-8."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else (value,)
+        if field.message_type:
+            if not all(map(is_text, values)):
+                return False
+        elif field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):
+            return False
+    return True
+
+
 class _Package:
     """The classes of some packages, by their names."""
 

@@ -16,8 +16,8 @@ SHARES: Final = 3
 STRANGERS: Final = ""
 """The owner of what clients have sent before they are known. They are one owner, whatever their addresses."""
 
-OF_STRANGERS: Final = 4
-"""The part of the budget that they may have together: whoever is known, or is about to be, sends little before that."""
+OF_STRANGERS: Final = 2
+"""The part of the budget that several of them may have together; the first request of a connection is a stranger's until its account is proven."""
 
 
 class Keeper(Protocol):
@@ -53,7 +53,7 @@ class Budget:
         self._owner_of[one] = owner
         self._sums[owner] = self._sums.get(owner, 0) + more
         self.size += more
-        while self.of(STRANGERS) > self.most // OF_STRANGERS:
+        while self.of(STRANGERS) > self.most // OF_STRANGERS and len(self._owners[STRANGERS]) > 1:
             self._make_room(STRANGERS)
         while self.size > self.most:
             self._make_room(max(self._sums, key=self._sums.__getitem__))

@@ -144,7 +144,8 @@ class RestDoor:
             response: web.StreamResponse = await route.handler(exchange)
         except ProblemError as problem:
             if problem.status < INTERNAL and problem.status != TOO_MANY:
-                face.broker.admission.refused(exchange.by, request.content_length or 0)
+                # what has come, whatever its length is said to be
+                face.broker.admission.refused(exchange.by, request.content.total_bytes)
             raise
         return response
 

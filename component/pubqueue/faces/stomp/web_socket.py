@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +52,10 @@ MESSAGES: Final = frozenset({WSMsgType.TEXT, WSMsgType.BINARY})
 
 TURN: Final = 32
 """Messages of a client that are handled before others have their turn."""
+
+logging.getLogger("aiohttp.websocket").setLevel(
+    logging.ERROR
+)  # a warning of it has what a client has sent
 
 
 class StompDoor:
@@ -101,7 +106,10 @@ class StompDoor:
             compress=False,
             autoping=False,
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except ValueError:  # aiohttp assumes that the fields of the handshake are ASCII
+            raise web.HTTPBadRequest(text="This is no request for a WebSocket.\n") from None
         allow(None)
         adopted = face.listener.adopt(client())
         if adopted is None:
@@ -149,8 +157,10 @@ class WebSocketTransport(asyncio.Transport):
         finally:
             self._is_ending = True
             sending.cancel()
+            self._client.connection_lost(
+                None
+            )  # before anything that the end of the HTTP connection can cancel
             await asyncio.gather(sending, return_exceptions=True)
-            self._client.connection_lost(None)
 
     def _count(self, size: int) -> bool:
         """Count bytes that have come; end the WebSocket and return False if too many of them are of no whole message."""

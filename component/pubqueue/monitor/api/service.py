@@ -93,15 +93,9 @@ class Api:
     """The operations of one process. `broker_of` returns the broker, or None while there is none."""
 
     def __init__(
-        self,
-        accounts: Accounts,
-        service: Principal,
-        broker_of: Callable[[], Broker | None],
-        *,
-        version: str,
-        proxies: Networks = (),
+        self, callers: Callers, broker_of: Callable[[], Broker | None], *, version: str
     ) -> None:
-        self._callers = Callers(accounts, service, proxies)
+        self._callers = callers
         self._ask = asking.Asking(broker_of)
         operations = tuple(OPERATIONS.values())
         self._list = _Document(listed(operations))
@@ -317,6 +311,10 @@ class Callers:
             return _unknown("Wrong name, password or token.")
         why, headers = asking.after_too_many(proven.wait)
         return problem(429, "too-many", why, headers=headers)
+
+    def has_role(self, proven: Proven) -> bool:
+        """Return whether the user has a role here, which shows it all nodes."""
+        return bool(self._accounts.roles(proven))
 
     def caller(self, proven: Proven, operation: Operation) -> Caller:
         """Return the caller, with the rights of the service if a role of the user includes the operation, else with its own rights."""

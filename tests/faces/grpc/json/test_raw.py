@@ -305,6 +305,25 @@ async def test_large_bodies_wait_for_their_turn_and_other_accounts_do_not(
         writer.close()
 
 
+async def test_a_body_that_is_said_to_be_too_large_waits_for_no_room(root, http, made, monkeypatch):
+    """It would have to wait until nothing else is received, and everything behind it too."""
+
+    async def wait(*_):
+        raise AssertionError("it is received")
+
+    monkeypatch.setattr(transcoding.host, "read", wait)
+    url = httpx.URL(root)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    for length in (f"{transcoding.MAX_BODY + 1}", "9" * 19):
+        writer.write(
+            f"POST /v1beta1a/topics HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: {length}\r\n\r\n".encode()
+        )
+        assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.close()
+
+
 async def test_a_large_request_is_not_kept_while_it_waits_for_a_message(http, made):  # G48, G49
     padded = PULL | {"x": "x" * LARGE, "returnImmediately": False}
     assert of(await http.post("/subscriptions/pull", json=padded)) == (400, "INVALID_ARGUMENT")
