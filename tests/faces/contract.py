@@ -49,6 +49,7 @@ BODIES = [
     ("caf\u00e9 ]]> & <b>".encode(), "text/plain; charset=utf-8"),
     (b"two\r\nlines", "text/plain"),
     (b"\xef\xbb\xbfmark", "text/plain"),
+    (b"&<" * 24_000, "text/plain"),  # its escapes would make it four times as long
     (b"a=1&b=2", "application/x-www-form-urlencoded"),
     (bytes(range(256)), "image/png"),
     (bytes(range(256)), None),

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pubqueue_xeps.wire.payloads.content_type import is_json
 from pubqueue_xeps.wire.payloads.decoding import header_of
-from pubqueue_xeps.wire.payloads.wrapper import unwrap
+from pubqueue_xeps.wire.payloads.wrapper import escaped, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,8 @@ def shown(payload: bytes, headers: Headers, most: int) -> Shown:
     if body.form == "xml":
         text = payload[:most].decode("utf-8", "replace")
         return Shown(text, len(payload) > most, "")
-    plain = body.text if body.text is not None else _as_text(body.data)
+    is_safe = body.form != "bytes" and escaped(body.data) is not None
+    plain = body.text if is_safe else _as_text(body.data)
     words = f"{len(body.data)} byte{'' if len(body.data) == 1 else 's'} of {body.type or 'no type'}"
     if plain is None:
         return Shown(_dump(body.data[:DUMPED]), len(body.data) > DUMPED, f"{words}, in hexadecimal")

@@ -235,7 +235,8 @@ class Numbered(msgspec.Struct):
     [
         ("a,b\n", "text/csv", "a,b\n"),
         (b"a,b\n", "text/csv", "a,b\n"),
-        ("a\r\n", "text/csv", b"a\r\n"),
+        ("a\r\n", "text/csv", "a\r\n"),
+        ("&<" * 900, "text/csv", "&<" * 900),
         (PNG, "image/png", PNG),
         (bytearray(PNG), "image/png", PNG),
         (memoryview(PNG), "image/png", PNG),

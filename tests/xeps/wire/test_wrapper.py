@@ -37,8 +37,9 @@ def data(text, type_=None, encoding=None):
     return f"<data xmlns='{DATA}'{words}>{text}</data>".encode()
 
 
-def in_base64(body, type_=None):
-    return data(base64.b64encode(body).decode(), type_, "base64")
+def in_base64(body, type_=None, form=""):
+    encoding = f"base64' form='{form}" if form else "base64"
+    return data(base64.b64encode(body).decode(), type_, encoding)
 
 
 # --- both ways ------------------------------------------------------------------------------------
@@ -136,16 +137,44 @@ def test_text_is_stored_as_text(type_):
         "\ufeffa",
         "\ufffe",
         "a\uffff",
-        "",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"\xc0\x80",
     ],
 )
 @pytest.mark.parametrize("type_", ["text/plain", "application/json", "application/xml"])
-def test_what_is_not_safe_is_stored_in_base64(body, type_):
-    raw = body if isinstance(body, bytes) else body.encode()
+def test_text_that_is_not_safe_is_stored_in_base64_and_comes_out_as_text(body, type_):
+    raw = body.encode()
+    assert wrap(raw, type_) == Wrapped(in_base64(raw, type_, "text"), DATA)
+    assert unwrap(wrap(raw, type_).xml) == Body(raw, type_, "text")
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", b"\xed\xa0\x80", b"\xc0\x80"])
+@pytest.mark.parametrize("type_", ["text/plain", "application/json", "application/xml"])
+def test_what_is_not_in_utf_8_is_stored_in_base64(raw, type_):
     assert wrap(raw, type_) == Wrapped(in_base64(raw, type_), DATA)
+    assert unwrap(wrap(raw, type_).xml) == Body(raw, type_, "bytes")
+
+
+@pytest.mark.parametrize("type_", ["text/plain", "a/b+json", "application/xml", None])
+def test_text_whose_escapes_are_longer_than_base64_is_stored_in_base64(type_):
+    body = b"&<" * 30_000
+    stored = wrap(body, type_, is_text=True)
+    assert stored == Wrapped(in_base64(body, type_, "text"), DATA)
+    assert unwrap(stored.xml) == Body(body, type_, "text")
+    assert wrap(b"a < b && c", "text/plain").xml == data("a &lt; b &amp;&amp; c", "text/plain")
+
+
+@given(st.text(st.sampled_from("a&<>\r\x00\ufffeä"), max_size=300), st.booleans())
+def test_no_text_grows_by_more_than_a_third_and_the_tags(body, is_text):
+    type_ = None if is_text else "text/plain"
+    raw = body.encode()
+    most = len(in_base64(raw, type_, "text"))
+    stored = wrap(raw, type_, is_text=True).xml
+    assert len(stored) <= most
+    assert unwrap(stored).data == raw
+
+
+@pytest.mark.parametrize("payload", ["{}", "<"])
+def test_json_stays_in_its_element_however_long_its_escapes_are(payload):
+    assert wrap(f'"{payload * 900}"'.encode(), "application/json").space == "urn:xmpp:json:0"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +193,8 @@ def test_what_is_in_another_charset_is_bytes(media, charset):
 
 def test_a_body_without_a_type_is_text_if_the_protocol_defines_it_so():
     assert wrap(b"text", is_text=True).xml == data("text")
-    assert wrap(b"\x00", is_text=True).xml == in_base64(b"\x00")
+    assert wrap(b"\x00", is_text=True).xml == in_base64(b"\x00", None, "text")
+    assert wrap(b"\xff", is_text=True).xml == in_base64(b"\xff")
     assert wrap(b"1", "image/png", is_text=True).xml == in_base64(b"1", "image/png")
 
 
@@ -262,6 +292,19 @@ def test_other_xml_is_stored_as_text_and_comes_out_as_it_was(body):
             f"<data xmlns='{DATA}' encoding='base64' type='a'>\n YW\r\nE= </data>",
             Body(b"aa", "a", "bytes"),
         ),
+        (
+            f"<data form='text' xmlns='{DATA}' encoding='base64'>DQ==</data>",
+            Body(b"\r", None, "text"),
+        ),
+        (
+            f"<data form='a' xmlns='{DATA}' encoding='base64'>DQ==</data>",
+            Body(b"\r", None, "bytes"),
+        ),
+        (
+            f"<data xmlns='{DATA}' encoding='base64' form='text'>/w==</data>",
+            Body(b"\xff", None, "bytes"),
+        ),
+        (f"<data form='text' xmlns='{DATA}'>a</data>", Body(b"a", None, "text")),
     ],
 )
 def test_what_others_write_is_read(stored, body):

@@ -6,9 +6,11 @@
 | `application/json`, and the body is JSON and safe text | `<json xmlns='urn:xmpp:json:0'>` (XEP-0335) |
 | `text/*`, `+json`, `+xml`, forms, or no type if the protocol marks it as text; and the body is safe text | `<data
 xmlns='urn:x-pubqueue:data:0' type='...'>` |
+| such text that is not safe, or is shorter in base64 | the same with `encoding='base64' form='text'` |
 | anything else, and an empty body | the same with `encoding='base64'` |
 
-`escaped` defines which text is safe. In the first two rows, a type that the element does not imply is in
+`escaped` defines which text is safe. JSON stays in its element however long its escapes are: a node may take nothing else.
+In the first two rows, a type that the element does not imply is in
 the item's header `content-type`. All functions are pure, and `unwrap` accepts any bytes.
 """
 
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 #
 #     <data xmlns='urn:x-pubqueue:data:0' type='text/csv'>a,b</data>
 #     <data xmlns='urn:x-pubqueue:data:0' type='image/png' encoding='base64'>iVBORw0KGgo=</data>
+#     <data xmlns='urn:x-pubqueue:data:0' type='text/csv' encoding='base64' form='text'>YSxiDQo=</data>
 #
-# Text that passes every XML parser and server unchanged is sent as it is, everything else in base64.
+# Text that passes every XML parser and server unchanged is sent as it is, unless its escapes make it longer than base64 would:
+# so nothing grows by more than a third. Everything else is in base64; `form` says that it is text in UTF-8.
 
 DATA_TAG: Final = f"{{{ns.PAYLOAD}}}data"
 BASE64: Final = "base64"
@@ -53,6 +57,9 @@ PLAIN: Final = bytes(byte for byte in range(0x100) if byte not in MARKS + FORBID
 BOM: Final = b"\xef\xbb\xbf"
 NO_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")
 """U+FFFE and U+FFFF in UTF-8, which XML cannot carry."""
+
+ROOM: Final = 34
+"""Bytes that base64 needs at most beside four thirds of the body: its attributes, and what fills its last group."""
 
 _SPACE: Final = re.compile(r"[ \t\r\n]+")
 
@@ -77,12 +84,13 @@ def of_text(type: str | None, content: bytes) -> bytes:  # noqa: A002 - the name
     return b"<data xmlns='%b'%b>%b</data>" % (ns.PAYLOAD.encode(), _type_attribute(type), content)
 
 
-def of_bytes(type: str | None, body: bytes) -> bytes:  # noqa: A002 - the name of the attribute
-    """Return the element that carries bytes."""
+def of_bytes(type: str | None, body: bytes, *, is_text: bool = False) -> bytes:  # noqa: A002 - the name of the attribute
+    """Return the element that carries bytes, which may be a text in UTF-8."""
     content = binascii.b2a_base64(body, newline=False)
-    return b"<data xmlns='%b'%b encoding='base64'>%b</data>" % (
+    return b"<data xmlns='%b'%b encoding='base64'%b>%b</data>" % (
         ns.PAYLOAD.encode(),
         _type_attribute(type),
+        b" form='text'" if is_text else b"",
         content,
     )
 
@@ -94,7 +102,19 @@ def read_data(attributes: Mapping[str, str], text: str) -> str | bytes | None:
         return text
     if encoding != BASE64:
         return None
-    return decoded(_SPACE.sub("", text))
+    data = decoded(_SPACE.sub("", text))
+    if data is None or attributes.get("form") != "text" or not is_utf8(data):
+        return data
+    return data.decode()
+
+
+def is_utf8(body: bytes) -> bool:
+    """Return whether a body is text in UTF-8."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def decoded(text: str | bytes) -> bytes | None:
@@ -110,13 +130,9 @@ def _type_attribute(type: str | None) -> bytes:  # noqa: A002
 
 
 def _is_unicode(body: bytes) -> bool:
-    if body.startswith(BOM) or any(each in body for each in NO_CHARACTERS):
-        return False
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return not (body.startswith(BOM) or any(each in body for each in NO_CHARACTERS)) and is_utf8(
+        body
+    )
 
 
 # Which XML bodies may be stored unchanged because they mean the same in every stanza.
@@ -211,7 +227,7 @@ _JSON_BEGIN: Final = len(JSON_START)
 _JSON_STOP: Final = -len(JSON_END)
 _DATA_START: Final = re.compile(
     rb"<data xmlns=(['\"])%b\1(?: type=(['\"])(?P<type>[ !#-%%(-;=-~]*)\2)?"
-    rb"(?P<base64> encoding=(['\"])base64\5)?>" % ns.PAYLOAD.encode()
+    rb"(?P<base64> encoding=(['\"])base64\5(?P<form> form='text')?)?>" % ns.PAYLOAD.encode()
 )
 _DATA_END: Final = b"</data>"
 _AS_WRITTEN: Final = bytes(byte for byte in range(0x100) if byte not in b"<&\r")
@@ -266,11 +282,11 @@ def wrap(
         if root is not None and root not in WRAPPERS:
             return Wrapped(body, root[1:].partition("}")[0], None if type == XML else type)
     content = escaped(body)
-    if content is None:
-        return Wrapped(of_bytes(type, body), ns.PAYLOAD)
-    if kind == "json" and is_json(body):
+    if content is not None and kind == "json" and is_json(body):
         header = None if type == JSON else type
         return Wrapped(b"%b%b</json>" % (JSON_START, content), ns.JSON, header)
+    if content is None or len(content) > len(body) * 4 // 3 + ROOM:
+        return Wrapped(of_bytes(type, body, is_text=is_utf8(body)), ns.PAYLOAD)
     return Wrapped(of_text(type, content), ns.PAYLOAD)
 
 
@@ -343,7 +359,9 @@ def _data(start: re.Match[bytes], content: bytes, header: str | None) -> Body | 
     if start["base64"] is None:
         return Body(content, type_, "text")
     data = decoded(content)
-    return None if data is None else Body(data, type_, "bytes")
+    if data is None:
+        return None
+    return Body(data, type_, "text" if start["form"] and is_utf8(data) else "bytes")
 
 
 class _NoLeafError(Exception):
