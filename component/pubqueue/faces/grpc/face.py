@@ -215,14 +215,15 @@ class GrpcFace:
     # --- in: calls to requests --------------------------------------------------------------------
 
     def _stream(self, context: Context) -> Stream:
-        return self.front.stream_of(context.peer(), tuple(context.invocation_metadata() or ()))
+        return self.front.stream_of(context.peer(), context.invocation_metadata() or ())
 
     async def _call(self, context: Context) -> tuple[Call, Stream]:
-        stream = self._stream(context)
+        metadata = context.invocation_metadata() or ()
+        stream = self.front.stream_of(context.peer(), metadata)
         if self.is_stopping:
             raise STOPPING
         connection = stream.relay.connection
-        given = credentials_of(context.invocation_metadata() or (), connection.certificate)
+        given = credentials_of(metadata, connection.certificate)
         caller, proven = await self._who.caller(given, connection.peer)
         if not stream.relay.known(caller.account):
             raise TOO_MANY_CONNECTIONS

@@ -25,11 +25,11 @@ from grpc import StatusCode
 from pubqueue.engine.connections import Reason
 from pubqueue.faces.grpc.statuses import CallError
 from pubqueue.faces.listener import Bounds, CannotListenError, Listener
-from pubqueue.faces.listener.budget import KEPT, STRANGERS
+from pubqueue.faces.listener.budget import KEPT, SMALL, STRANGERS
 from pubqueue.faces.listener.connection import HIGH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pubqueue.faces.listener import ClientConnection, Place
     from pubqueue.faces.listener.budget import Budget
@@ -48,24 +48,19 @@ class Stream:
     """A call as its connection sees it: a stream of HTTP/2. What is kept of it counts for its account."""
 
     __slots__ = (
-        *("_answer", "_done", "_head", "_missing", "_part", "_unread", "_unread_size"),
+        *("_answer", "_done", "_head", "_is_noted", "_missing", "_part", "_unread", "_unread_size"),
         *("is_begun", "number", "owner", "relay"),
     )
 
     def __init__(self, relay: Relay, number: int) -> None:
         self.relay, self.number = relay, number
         self.owner = STRANGERS
-        self.is_begun = False
+        self.is_begun = self._is_noted = False
         """Whether a handler has it."""
         self._head, self._missing, self._part = b"", 0, 0
         self._unread: deque[int] = deque()
         """Sizes of the messages that are whole and that the handler has not read."""
         self._unread_size = self._done = self._answer = 0
-
-    @property
-    def kept(self) -> int:
-        """How many bytes are kept."""
-        return self._part + self._unread_size + self._done + self._answer
 
     def came(self, data: bytes, at: int, end: int) -> None:
         """Count the part of a chunk that belongs to its messages."""
@@ -115,8 +110,10 @@ class Stream:
         self.relay.give_up(self)
 
     def _note(self) -> None:
-        if self.relay.streams.get(self.number) is self:
-            self.relay.front.budget.note(self, self.owner, self.kept)
+        size = self._part + self._unread_size + self._done + self._answer
+        if (size > SMALL or self._is_noted) and self.relay.streams.get(self.number) is self:
+            self._is_noted = size > SMALL
+            self.relay.front.budget.note(self, self.owner, size)
 
 
 # A connection: its client, and the server of gRPC behind it.
@@ -172,7 +169,7 @@ class Relay(asyncio.Protocol):
         """What is not a whole frame of the client yet."""
         self._last = self._block = 0
         """The last call, and the bytes of the headers that are not whole."""
-        self._is_passing = False
+        self._is_passing = self._is_noted = False
         self._for_server: list[bytes] = []
         self._for_client: list[bytes] = []
         """Frames of ours that wait for the end of one that is passed on."""
@@ -390,8 +387,11 @@ class Relay(asyncio.Protocol):
         self._note()
 
     def _note(self) -> None:
-        unsent = self.connection.unsent if self.connection.is_full else 0
-        self.connection.keeps(len(self._came) + self._block + unsent)
+        size = len(self._came) + self._block
+        size += self.connection.unsent if self.connection.is_full else 0
+        if size or self._is_noted:
+            self._is_noted = size > 0
+            self.connection.keeps(size)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the calls of the client."""
@@ -517,7 +517,7 @@ class Front:
         """Know it no more."""
         self._relays.pop(relay.name, None)
 
-    def stream_of(self, peer: str, metadata: Sequence[tuple[str, Any]]) -> Stream:
+    def stream_of(self, peer: str, metadata: Iterable[tuple[str, Any]]) -> Stream:
         """Return the stream of a call that a handler begins with.
 
         Raises:
@@ -525,7 +525,10 @@ class Front:
 
         """
         relay = self._relays.get(peer.rpartition("/")[2])
-        number = next((str(value) for name, value in reversed(metadata) if name == NUMBER), "")
+        number = ""
+        for name, value in metadata:
+            if name == NUMBER:
+                number = str(value)
         if relay is None or not number.isdecimal():
             raise UNKNOWN_CONNECTION
         stream = relay.streams.get(int(number))
