@@ -21,9 +21,9 @@ from stores.steps import (
 )
 
 from pubqueue.engine.listings import (
-    Holders,
     HeldBy,
     HeldOf,
+    Holders,
     HoldersOf,
     Items,
     Locks,

@@ -148,7 +148,9 @@ class SilentWorkers:
             found = connection(jid, broker.service)  # earlier versions noted these, too
             if domain_of(jid) != broker.service:
                 self.doubt([jid] if jid not in self._known else ())
-            elif found and found.instance == broker.instance.number and broker.is_from_before(found):
+            elif (
+                found and found.instance == broker.instance.number and broker.is_from_before(found)
+            ):
                 await broker.handle(Leave(jid, how=Departure.INSTANCE_DIED))
         this.after = page[-1] if page else None
         if len(page) < PAGE:

@@ -28,7 +28,7 @@ from pubqueue.model.several_subscriptions import apart
 from pubqueue.rules.give_back import Case, fail, in_their_places, release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pubqueue.model.entities import Item, Jid, Millis, Node, Subscription
 

@@ -133,7 +133,9 @@ class Stub:
         if stanza.tree.tag == MESSAGE:
             back = GONE
         else:
-            assert stanza.tree.get("type") == "get", f"{who} left with a question open: {stanza.raw}"
+            assert stanza.tree.get("type") == "get", (
+                f"{who} left with a question open: {stanza.raw}"
+            )
             back = NOBODY if who in self._out else PONG
         names = {"id": stanza.tree.get("id"), "jid": stanza.tree.get("to")}
         await self._server.send(back.format(**names, service=self._service))
