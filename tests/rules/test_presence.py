@@ -357,7 +357,13 @@ def test_an_answer_at_another_instance_is_noted_of_holders():
     assert answered_elsewhere(asked, AnsweredFacts(NOW, holds=False)) == Decision(Done())
 
 
-@pytest.mark.parametrize(("answered", "stays"), [(None, False), (99, False), (100, True)])
+AHEAD = NOW + REMEMBERED
+
+
+@pytest.mark.parametrize(
+    ("answered", "stays"),
+    [(None, False), (99, False), (100, True), (AHEAD, True), (AHEAD + 1, False)],
+)
 def test_a_holder_that_answered_elsewhere_has_not_left(answered, stays):
     known = {"is_known": True, "answered": answered}
     decision = leave(Leave(ANN, unanswered=100), LeaveFacts(NOW, (), (), **known))

@@ -25,7 +25,7 @@ from pubqueue.faces.rest.push import RestPusher
 from pubqueue.faces.rest.settings import WORD
 from pubqueue.logs import fault
 from pubqueue.model.decision import SecretKept, Taken
-from pubqueue.model.entities import Jid, Millis, seconds
+from pubqueue.model.entities import Jid, Millis, later, seconds
 from pubqueue.model.entities import seconds as span
 from pubqueue.model.notices import Deliver, singly
 from pubqueue.model.records import Registrations, ServiceSecret
@@ -260,6 +260,9 @@ MAX_KEPT: Final = 16 << 20
 KEPT_ROW: Final = 500
 """The bytes that a kept message counts without its payload."""
 
+FURTHEST: Final = seconds(3 * 3_600)
+"""No settings keep a consumer longer than that: a later time is from a clock that was ahead, and it is closed."""
+
 SOONEST: Final = 0.01
 """Seconds between two looks for idle consumers, at least."""
 
@@ -367,7 +370,8 @@ class PullConsumers:
                 return
             for row in page.entries:
                 after = row.name
-                if row.is_pulled and row.until <= self._broker.now():
+                now = self._broker.now()
+                if row.is_pulled and not now < row.until <= later(now, FURTHEST):
                     await self.close(row, self._broker.handle)
             more = page.more
 

@@ -166,6 +166,17 @@ async def test_an_idle_consumer_is_closed_and_made_again_by_its_link():  # H13, 
         assert (again.status_code, again.content) == (200, b"one")
 
 
+async def test_a_consumer_of_a_clock_that_was_ahead_is_closed():
+    calendar = Calendar()
+    async with asyncio.timeout(TIMEOUT), served(calendar=calendar, consumer_idle=0.2) as rest:
+        await rest.make("jobs")
+        rest.side.advance(10 * 86_400)
+        await consumer(await rest.as_("bee", "hornetq"), **MANUAL)
+        assert await consumers(rest) == 1
+        rest.side.advance(-10 * 86_400)
+        await until(partial(no_consumers, rest))
+
+
 async def test_consumers_hold_over_a_restart(tmp_path):  # H11, H17
     async with asyncio.timeout(TIMEOUT):
         async with served(SqliteStore(tmp_path / "q.db")) as rest:
