@@ -415,7 +415,7 @@ class Holders(Listing[Jid], frozen=True, gc=False):
 
 
 class KnownResources(Listing[Jid], frozen=True, gc=False):
-    """Full JIDs that have shown themselves, and of which nobody reported that they left, by address, of which `after` is one."""
+    """Full JIDs that have shown themselves, and of which no report came that they left, by address, of which `after` is one."""
 
 
 class HeldOf(Listing[int], frozen=True, gc=False):

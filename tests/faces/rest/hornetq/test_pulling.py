@@ -13,6 +13,7 @@ from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.rest import face
 from pubqueue.rules import registrations
+from pubqueue.rules.registrations import ListRegistrations, NotePush
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.engine import Calendar
 
@@ -168,13 +169,16 @@ async def test_an_idle_consumer_is_closed_and_made_again_by_its_link():  # H13, 
 
 async def test_a_consumer_of_a_clock_that_was_ahead_is_closed():
     calendar = Calendar()
-    async with asyncio.timeout(TIMEOUT), served(calendar=calendar, consumer_idle=0.2) as rest:
+    async with asyncio.timeout(TIMEOUT), served(calendar=calendar) as rest:
         await rest.make("jobs")
-        rest.side.advance(10 * 86_400)
         await consumer(await rest.as_("bee", "hornetq"), **MANUAL)
-        assert await consumers(rest) == 1
-        rest.side.advance(-10 * 86_400)
-        await until(partial(no_consumers, rest))
+        service, pulling = rest.face.pulling.service, rest.face.pulling
+        (row,) = (await rest.broker.handle(ListRegistrations(service))).entries
+        for ahead, left in ((face.FURTHEST, 1), (face.FURTHEST + 86_400_000, 0)):
+            noted = NotePush(service, row.name, "", until=calendar.now() + ahead)
+            await rest.broker.handle(noted)
+            await pulling.close_idle()
+            assert await consumers(rest) == left
 
 
 async def test_consumers_hold_over_a_restart(tmp_path):  # H11, H17
