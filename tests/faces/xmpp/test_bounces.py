@@ -288,3 +288,16 @@ def test_the_pings_that_wait_are_bounded(monkeypatch):
     wire.pings.take_answer(iq("pq-ping-3-1", sender=Jid("bee@x/0")))
     wire.pings.take_answer(iq("pq-ping-3-2", sender=Jid("bee@x/1")))
     assert wire.workers.notes == [("answered", Jid("bee@x/1"))]
+
+
+def test_who_has_no_pings_is_remembered_while_there_is_room(monkeypatch):
+    monkeypatch.setattr("pubqueue.faces.xmpp.bounces.MAX_WITHOUT", 1)
+    wire, jids = Wire(), [Jid(f"bee@x/{number}") for number in range(2)]
+    for jid in jids:
+        wire.pings.ping(jid)
+        wire.pings.take_answer(iq(wire.id(), "service-unavailable", sender=jid))
+    kinds = []
+    for jid in jids:
+        wire.pings.ping(jid)
+        kinds.append(ns.PING in wire.sent[-1])
+    assert kinds == [True, False], "the oldest has made room"
