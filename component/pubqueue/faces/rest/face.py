@@ -363,11 +363,12 @@ class PullConsumers:
         while True:
             await asyncio.sleep(max(SOONEST, self._settings().consumer_idle / 4))
             try:
-                await self._look_at_all()
+                await self.close_idle()
             except Exception as problem:  # the next look may succeed
                 log.error("consumers.not_closed", **fault(problem))  # noqa: TRY400  # no trace of contents
 
-    async def _look_at_all(self) -> None:
+    async def close_idle(self) -> None:
+        """Close the consumers that are not used any more."""
         after, more = "", True
         while more:
             page = await self._broker.handle(ListRegistrations(self.service, None, after, PAGE))
