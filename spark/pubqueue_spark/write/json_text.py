@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 )
 
 from pubqueue_spark.errors import SchemaError
-from pubqueue_xeps.wire.xml_text import ILLEGAL
+from pubqueue_xeps.wire.names import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,6 +57,10 @@ def writer(kind: DataType) -> Writer:
 
 
 def _struct(kind: StructType) -> Writer:
+    if len(set(kind.names)) < len(kind.names):
+        raise SchemaError(
+            "column payload holds two fields of one name, which JSON cannot tell apart; rename one of them."
+        )
     fields = [(_string(field.name), writer(field.dataType)) for field in kind.fields]
 
     def write(value: object) -> str:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.errors import NoSuchNode, NotAQueue, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.wire.names import joined
+from pubqueue_xeps.wire.names import ILLEGAL, joined
 from pubqueue_xeps.wire.ns import STANZAS
 from pubqueue_xeps.wire.times import until
-from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
