@@ -112,10 +112,9 @@ class LockLost(PubqueueError):
 class OtherId(PubqueueError):
     """The service has answered with another id than that of the item: it was changed on the way, and the item is not under its own."""
 
-    def __init__(self, *, node: str, id: str, other: str) -> None:  # noqa: A002
-        super().__init__(
-            f"The item {id!r} was changed on the way: the answer names {other!r}.", node=node, id=id
-        )
+    def __init__(self, *, node: str | None, id: str | None, other: str) -> None:  # noqa: A002
+        why = f"The item {id!r} was changed on the way: the answer names {other!r}."
+        super().__init__(why, node=node, id=id)
         self.other = other
         """The id in the answer."""
 

@@ -324,7 +324,7 @@ CARRIED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) !=
 TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 _IN_TOKENS: Final = "!#$&'*+^`|"
-"""Characters of a header's name that are not encoded either, besides those that `quote` never encodes."""
+"""Characters of a header's name that are not encoded either, as well as those that `quote` never encodes."""
 
 _SPAN: Final = re.compile(r"\d{1,12}(?:\.\d{0,9})?")
 _WHOLE: Final = re.compile(r"[+-]?\d{1,9}")
