@@ -10,7 +10,7 @@ from faces.stomp.streams import read as stomp_frames
 from faces.xmpp.parse.reading_of import HEADER
 from harness.batches.facts import NOW
 from harness.depth import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
@@ -20,7 +20,7 @@ from pubqueue.faces.grpc.wire import StoredMessage, draft_of, message_of
 from pubqueue.faces.http.problems import ProblemError
 from pubqueue.faces.rest import items as rest
 from pubqueue.faces.stomp import frames
-from pubqueue.faces.stomp.codec import NOT_CARRIED, V10, V12, VERSIONS, Frame, Side, write
+from pubqueue.faces.stomp.codec import NOT_CARRIED, V10, V11, V12, VERSIONS, Frame, Side, write
 from pubqueue.faces.stomp.refusals import Problem
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.requests import VERBS, find
@@ -33,6 +33,7 @@ from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.rows import Rows, Unfit
 from pubqueue_spark.write.schema import Columns
 from pubqueue_xeps.client.publications import request
+from pubqueue_xeps.wire.names import is_clean
 from pubqueue_xeps.wire.payloads.decoding import decode, header_of, of_element
 from pubqueue_xeps.wire.publication import NewItem
 
@@ -40,8 +41,10 @@ ODD = st.sampled_from(
     "\t\n\r\0\x01\x0b\x1f\x7f\x80\x85\x9f\xa0\u200b\u200c\u200d\u202e\u2028\u2029\u3000\ufeff\ufdd0\ufffe\uffff\U0001fffe"
     "\U0001fae8\ud800\udfff\u0301\u212b\u00c5 &<>'\"%:\\,;=/@#"
 )
-TEXTS = st.text(st.characters() | ODD | st.sampled_from("ab "), max_size=8)
+PIECES = st.sampled_from(["\t", "\n", "\r", " ", "a", ":", "%41", "%", "\\", "&#10;", "é"])
+TEXTS = st.lists(PIECES, max_size=4).map("".join) | st.text(st.characters() | ODD, max_size=8)
 NAMES = TEXTS.filter(bool)
+CLEAN = NAMES.filter(is_clean)
 HEADERS = st.dictionaries(NAMES, TEXTS, max_size=3)
 TYPES = st.none() | st.sampled_from(
     ["text/plain", "application/json", "application/xml", "image/svg+xml", "text/csv;charset=utf-8"]
@@ -66,7 +69,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=5,
 )
-OFTEN = settings(max_examples=examples(60))
+OFTEN = settings(max_examples=examples(80))
 
 
 def through_a_server(inner):
@@ -254,9 +257,15 @@ def test_spark_carries_rows_of_xml(text, attribute):
 # --- STOMP, REST and gRPC -------------------------------------------------------------------------
 
 
+@example(("jobs", "i", "g"), {"h": "a\nb", "k": " x", "n:": "y"}, b"x", None, V10)
+@example(("jobs", "i", "g"), {"h": "a\nb\rc", "k": " x"}, b"x", None, V11)
 @OFTEN
 @given(
-    st.tuples(NAMES, NAMES, NAMES), HEADERS, BODIES, TYPES, st.sampled_from([*VERSIONS.values()])
+    st.tuples(CLEAN, CLEAN, CLEAN),
+    st.dictionaries(CLEAN, TEXTS, max_size=3),
+    BODIES,
+    TYPES,
+    st.sampled_from([*VERSIONS.values()]),
 )
 def test_stomp_carries_messages(names, headers, body, type_, version):
     node, name, group = names
@@ -294,7 +303,7 @@ def test_stomp_carries_messages(names, headers, body, type_, version):
 
 
 @OFTEN
-@given(NAMES, NAMES, HEADERS, BODIES, TYPES)
+@given(CLEAN, CLEAN, st.dictionaries(CLEAN, TEXTS, max_size=3), BODIES, TYPES)
 def test_rest_carries_messages(name, group, headers, body, type_):
     sent = [("Message-Id", name), ("Message-Group", group)]
     try:

@@ -64,7 +64,11 @@ async def test_the_largest_of_everything_that_is_promised_comes_back(rest):
     longest = {f"Message-Header-{'n' * limit(NAME)}": "v"}
     half = {f"Message-Header-{number}": "v" * (values // 4 - 1) for number in range(4)}
     many = {f"Message-Header-{number:03}": "v" for number in range(names)}
-    for name, headers in (("é" * (size // 2) + "x", longest), ("y" * size, half), ("a\u200cb", many)):
+    for name, headers in (
+        ("é" * (size // 2) + "x", longest),
+        ("y" * size, half),
+        ("a\u200cb", many),
+    ):
         given = {"Message-Id": quote(name, safe=""), "Message-Group": name[-1] * group, **headers}
         assert (await post(etl, **given)).status_code == 201
         found = (await take(bee)).headers
