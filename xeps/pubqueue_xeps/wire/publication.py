@@ -207,7 +207,7 @@ def _is_element(payload: object) -> bool:
 def _xml(payload: object) -> str:
     assert isinstance(payload, Element) or iselement(payload), "an element"
     try:
-        return kept_element(xml_text(payload, PUBSUB))
+        return kept_element(xml_text(payload, PUBSUB), "the payload")
     except (TypeError, AttributeError):  # a number, for example, in place of an element's text
         raise TypeError("has a name, text or attribute that is not a str") from None
 
