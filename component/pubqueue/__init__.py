@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NotAllPublished,
         NotAQueue,
         NotConfirmed,
+        OtherId,
         PendingFailed,
         PubqueueError,
         Refused,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.middleware import ErrorReporting, Timing
     from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
     from pubqueue_xeps.publisher.replies import Reply
+    from pubqueue_xeps.wire.names import BadCharacterError
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.publication import NewItem, Published, Retracted
     from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 __all__ = [
+    "BadCharacterError",
     "BlockingItem",
     "BlockingPublisher",
     "ConfigurationError",
@@ -69,6 +72,7 @@ __all__ = [
     "NotAQueue",
     "NotAllPublished",
     "NotConfirmed",
+    "OtherId",
     "Outcome",
     "Pending",
     "PendingFailed",
@@ -98,6 +102,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "middleware": ("ErrorReporting", "Timing"),
     "publisher.publisher": ("BlockingPublisher", "Publisher"),
     "publisher.replies": ("Reply",),
+    "wire.names": ("BadCharacterError",),
     "wire.refusals": ("Failed", "Outcome", "Reject", "Release"),
     "wire.payloads.decoding": ("DecodeError",),
     "wire.publication": ("NewItem", "Published", "Retracted"),

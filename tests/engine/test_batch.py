@@ -219,7 +219,7 @@ def test_the_worker_that_unlocked_waits_and_another_does_not(shell):
 
 
 def test_a_lone_unlocker_gets_it_again_after_the_pause(shell):
-    shell.batch(a_queue(backoff_min=5), joins(ANN), publishes("a"))
+    shell.batch(a_queue(backoff_min=5, backoff_jitter=0), joins(ANN), publishes("a"))
     shell.batch(unlocks(ANN, "a"))
     shell.wait(5)
     assert deliveries(shell.batch(Expire())) == [(ANN, "a")]

@@ -65,6 +65,27 @@ def test_a_line_with_a_star_goes_by_the_hours_that_pass():
     assert found == [f"2026-10-25T0{hour}:00:00Z" for hour in range(4)]
 
 
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+        ("@monthly", "0 0 1 * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@hourly", "0 * * * *"),
+    ],
+)
+def test_a_word_of_cron_is_its_line(word, line):
+    begin, end = at("2026-10-24T23:30"), at("2031-01-01T00:00")
+    assert cron_times.unfit(word, BERLIN) == ""
+    assert (
+        cron_times.times(word, BERLIN, begin, 5) == cron_times.times(line, BERLIN, begin, 5) != []
+    )
+    assert cron_times.latest(word, BERLIN, 0, end, 5) == cron_times.latest(line, BERLIN, 0, end, 5)
+
+
 def test_the_last_times_are_found_however_long_ago_the_first_was():
     until = at("2026-11-22T03:00")
     found = cron_times.latest("* * * * *", "UTC", 0, until, 100)
@@ -78,6 +99,7 @@ def test_the_last_times_are_found_however_long_ago_the_first_was():
         ("0 3 * * *", "../etc", "zone '../etc' is not a known time zone"),
         ("0 3 * *", "UTC", "cron '0 3 * *' must have five fields"),
         ("0 0 3 * * *", "UTC", "cron '0 0 3 * * *' must have five fields"),
+        ("@reboot", "UTC", "cron '@reboot' must have five fields"),
         ("61 3 * * *", "UTC", "cron '61 3 * * *': bad minute"),
         ("0 3 31 2 *", "UTC", "cron '0 3 31 2 *': bad day-of-month"),
     ],

@@ -412,11 +412,31 @@ def test_the_life_of_an_item_is_this_table():
 )
 def test_pauses_double_between_their_bounds(times, pause):
     config = queue(backoff_min=2, backoff_max=30).config
-    assert backoff(config, times) == seconds(pause)
+    assert backoff(config, waiting(1), times) == seconds(pause)
 
 
 def test_without_a_backoff_nothing_waits():
-    assert backoff(queue(backoff_min=0, backoff_max=0).config, 9) == 0
+    config = queue(backoff_min=0, backoff_max=0, backoff_jitter=1).config
+    assert backoff(config, waiting(1), 9) == 0
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 3])
+def test_items_that_failed_together_come_again_one_after_the_other(step):
+    config = queue(backoff_min=2, backoff_max=30, backoff_jitter=0.5).config
+    items = [waiting(number, token=7 + number * step) for number in range(1, 1001)]
+    pauses = [backoff(config, item, 2) for item in items]
+    assert pauses == [backoff(config, item, 2) for item in items]
+    assert min(pauses) >= seconds(4)
+    assert max(pauses) < seconds(6)
+    for tenth in range(10):
+        begin = seconds(4 + tenth * 0.2)
+        assert 80 < sum(begin <= pause < begin + 200 for pause in pauses) < 120
+
+
+def test_each_attempt_of_an_item_has_another_pause():
+    config = queue(backoff_min=2, backoff_max=2, backoff_jitter=1).config
+    pauses = {backoff(config, waiting(1, token=token), 2) // 100 for token in range(20)}
+    assert len(pauses) > 12
 
 
 def test_an_item_waits_only_for_a_pause_that_lasts():

@@ -179,6 +179,8 @@ def test_a_jid_is_normalised_by_its_library_and_refused_if_invalid():
 
 
 def test_requests_are_what_was_given():
+    words = fit(REDRIVE, Given(node=(" jobs",), item=("a ", "a", " ")), SAME)
+    assert REDRIVE.ask(BOSS, words) == Redrive(BOSS, " jobs", ("a ", "a"))
     words = fit(REDRIVE, Given(node=("jobs",), item=("a", "b", "a")), SAME)
     assert REDRIVE.ask(BOSS, words) == Redrive(BOSS, "jobs", ("a", "b"))
     assert REDRIVE.ask(BOSS, Given(node=("jobs",))) == Redrive(BOSS, "jobs", None)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubqueue.operations.pretty import DEEPEST, DUMPED, MAX_BYTES, Shown, readable, shown
+from pubqueue_xeps.wire.names import ILLEGAL
 from pubqueue_xeps.wire.payloads.wrapper import wrap
-from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

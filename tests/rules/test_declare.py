@@ -83,7 +83,7 @@ def test_a_queue_that_is_declared_plain_stays_a_queue_and_is_reported():
                 Difference("access_model", "open", "", OPEN_TO_ALL),
             ),
         ),
-        (ConfigureNode(JOBS, NodeConfig(queueing=True, title="work")),),
+        (ConfigureNode(JOBS, NodeConfig(queueing=True, title="work", backoff_jitter=0)),),
     )
 
 

@@ -104,7 +104,9 @@ def test_a_plain_node_that_becomes_a_queue_is_closed_unless_it_is_set_to_be_open
 def test_an_open_queue_stays_so_when_something_else_is_configured():
     request = Configure(who(BOSS), JOBS, Settings({"queueing": True, "lock_timeout": 7}))
     changes = configure_node(request, facts(queue(), OWNER)).changes
-    assert changes == (ConfigureNode(JOBS, NodeConfig(queueing=True, lock_timeout=7)),)
+    assert changes == (
+        ConfigureNode(JOBS, NodeConfig(queueing=True, lock_timeout=7, backoff_jitter=0)),
+    )
 
 
 def test_a_node_is_created_once():

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from pubqueue_spark.errors import SchemaError
 from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.payload import MAX_STANZA_BYTES
+from pubqueue_xeps.wire.payloads.decoding import decode, plain
 
 TEXT = StringType()
 JSON = "{urn:xmpp:json:0}json"
@@ -65,9 +66,16 @@ def test_json_travels_in_the_container_of_xep_0335_as_it_is_written():
 
 
 def test_text_travels_in_a_container_of_ours_to_the_character():
-    text = "line\r\nline\t<not xml & all>"
+    text = "line\nline\t<not xml & all>"
     found = ET.fromstring(element(bytearray(text.encode()), BinaryType(), "text"))
     assert (found.tag, found.text) == ("{urn:x-pubqueue:0}text", text)
+
+
+def test_text_that_servers_would_change_travels_as_bytes():
+    text = "line\r\nline\t<not xml & all>"
+    found = ET.fromstring(element(text, wanted="text"))
+    assert plain(found) == text.encode()
+    assert decode(found, str) == text
 
 
 def test_auto_does_not_guess():

@@ -57,6 +57,20 @@ def test_what_was_committed_before_is_counted_apart():
     assert (found.items, found.replayed) == (0, 1)
 
 
+def test_an_answer_about_another_item_fails_the_task():
+    other = ET.fromstring(
+        "<iq xmlns='jabber:client' type='result'><pubsub xmlns='http://jabber.org/protocol/pubsub'>"
+        "<publish node='jobs'><item id='a'/><item id='c'/></publish></pubsub></iq>"
+    )
+    found, sent = (
+        results(),
+        ROWS.publish([ROWS.item(n, ("<a/>", name)) for n, name in enumerate("ab")]),
+    )
+    with pytest.raises(ServiceError, match=r"rows 0 to 1 of partition 2 .* names the item 'c'"):
+        found.taken(sent, other)
+    assert found.items == 0
+
+
 def test_bad_rows_fail_the_task_by_default():
     found = results()
     with pytest.raises(RowError, match=r"^row 7 of partition 2 cannot become an item: it is\.$"):

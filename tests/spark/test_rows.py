@@ -1,4 +1,5 @@
 import xml.etree.ElementTree as ET
+from base64 import b64decode
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -89,7 +90,9 @@ def test_without_them_there_is_no_meta():
     assert b"meta" not in publish().body
 
 
-@pytest.mark.parametrize("name", ["a'b\"<c>&d", "tab\there", "line\nend", "é€😀"])
+@pytest.mark.parametrize(
+    "name", ["a'b\"<c>&d", " n b\u00a0sp ", "\u0645\u06cc\u200c\u062e\u0648", "é€😀"]
+)
 def test_names_survive_quoting(name):
     found = read(publish("<a/>", name, name))
     assert found.find(f".//{PUBSUB}publish").get("node") == name
@@ -101,6 +104,24 @@ def test_names_survive_quoting(name):
     [
         ((None,), "payload is null; leave such rows out"),
         (("<a>\x02</a>",), "the payload has the character U+0002 at position 3"),
+        (
+            ("<a b='&#10;'/>",),
+            "an attribute of the payload has the character U+000A at position 0, which XMPP",
+        ),
+        (
+            ("<a>b&#13;</a>",),
+            "the text of the payload has the character U+000D at position 0, which XMPP",
+        ),
+        (
+            ("<a/>", "order-17\r"),
+            "item_id has the character U+000D at position 8, which no name has",
+        ),
+        (("<a/>", None, "a\tb"), "node has the character U+0009 at position 1, which no name has"),
+        (("<a/>", *[None] * 6, {"a\nb": "c"}), "header 'a\\nb' has the character U+000A"),
+        (
+            ("<a/>", *[None] * 6, {"a": "b\r"}),
+            "header 'a' has the character U+000D at position 1, which XMPP",
+        ),
         (("<a>",), "the payload is not one well-formed XML element: no element found"),
         (("<a/>", ""), "item_id is empty; null means: not given"),
         (("<a/>", "x\x00"), "item_id has the character U+0000 at position 1"),
@@ -160,13 +181,13 @@ def test_a_moment_that_is_past_asks_for_no_delay():
 
 
 def test_headers_travel_beside_the_publish_and_null_ones_do_not():
-    given = {"trace": "a<b&c", "no": None, "quote'd\"": "line\r\nend"}
+    given = {"trace": "a<b&c", "no": None, "quote'd\"": "line\nend"}
     headers = read(publish("<a/>", *[None] * 6, given)).find(
         f"{PUBSUB}pubsub/{{http://jabber.org/protocol/shim}}headers"
     )
     assert {it.get("name"): it.text for it in headers} == {
         "trace": "a<b&c",
-        "quote'd\"": "line\r\nend",
+        "quote'd\"": "line\nend",
     }
 
 
@@ -185,8 +206,9 @@ def test_a_dead_letter_has_what_the_row_held_and_what_was_wrong_with_it():
     made = rows(mark="<txn xmlns='urn:x-pubqueue:0'/>")
     found = made.publish([made.letter(7, "<a>\x02 & b", "bad", "it's <a>")])
     letter = read(found).find(f".//{PUBSUB}item/{{urn:x-pubqueue:0}}bad-row")
-    assert letter.attrib == {"partition": "3", "row": "7", "reason": "it's <a>", "size": "8"}
-    assert letter.text == "<a>\ufffd & b"
+    facts = {"partition": "3", "row": "7", "reason": "it's <a>", "size": "8"}
+    assert letter.attrib == facts | {"encoding": "base64"}
+    assert b64decode(letter.text) == b"<a>\x02 & b"
     SCHEMA.assertValid(etree.fromstring(ET.tostring(letter)))
     assert b"txn" in found.body
     assert str(found) == "the dead letter of row 7 of partition 3 (item 'run-3-7', node 'bad')"

@@ -189,14 +189,14 @@ async def test_more_items_than_a_page_or_a_batch_has_are_due_at_once(pubqueue_se
 async def test_headers_and_elements_come_as_they_were_given(pubqueue_service):
     service = pubqueue_service
     service.create("jobs")
-    service.publish("jobs", Element("{urn:x}job", {"of": "<\"&'\n"}), headers={"kind": "a & b"})
+    service.publish("jobs", Element("{urn:x}job", {"of": "<\"&'é"}), headers={"kind": "a & b"})
     seen = []
 
     async def handle(item):
         seen.append((item.payload.tag, item.payload.attrib, dict(item.headers)))
 
     await service.work(handle, node="jobs")
-    assert seen == [("{urn:x}job", {"of": "<\"&'\n"}, {"kind": "a & b"})]
+    assert seen == [("{urn:x}job", {"of": "<\"&'é"}, {"kind": "a & b"})]
 
 
 async def test_ids_need_not_be_plain(pubqueue_service):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client.ask import ask
-from pubqueue_xeps.errors import NoSuchNode, PubqueueError, Refused, ServiceUnavailable
+from pubqueue_xeps.errors import NoSuchNode, OtherId, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.publication import publication
 from pubqueue_xeps.wire.requests import pages, publishing, transactions
@@ -116,6 +116,8 @@ class Batch:
         beside = publishing.beside(delay, priority, ttl, headers, group)
         beside += self._mark.beside(None, self._attempt)
         answer = await self._ask(publication(name, node, payload, beside), node=node, id=name)
+        if (other := publishing.other_id(answer, (name,))) is not None:
+            raise OtherId(node=node, id=name, other=other)
         self._staged.add((node, name))
         self.skipped |= publishing.skipped(answer)
         return name

@@ -12,6 +12,7 @@ PubqueueError
 ├── Refused
 ├── ItemDead
 ├── LockLost
+├── OtherId
 ├── NotAllPublished
 ├── NoReply (also a TimeoutError)
 ├── NoReplyWanted
@@ -23,7 +24,8 @@ PubqueueError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +107,20 @@ class ItemDead(PubqueueError):
 
 class LockLost(PubqueueError):
     """The item is no longer locked to this worker: its work may be done again elsewhere."""
+
+
+class OtherId(PubqueueError):
+    """The service has answered with another id than that of the item: it was changed on the way, and the item is not under its own."""
+
+    def __init__(self, *, node: str | None, id: str | None, other: str) -> None:  # noqa: A002
+        why = f"The item {id!r} was changed on the way: the answer names {other!r}."
+        super().__init__(why, node=node, id=id)
+        self.other = other
+        """The id in the answer."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make it again in another process."""
+        return partial(OtherId, node=self.node, id=self.id, other=self.other), ()
 
 
 class NotAllPublished(PubqueueError):

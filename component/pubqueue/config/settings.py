@@ -63,7 +63,7 @@ class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
     """Its name, unique in the file; the ids of its items begin with it."""
     cron: str
-    """Minute, hour, day of the month, month and day of the week, as in cron."""
+    """Minute, hour, day of the month, month and day of the week, as in cron, or one of its words, such as `@daily`."""
     node: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
     """The node to publish to, a queue or a plain node."""
     payload: str | None = None

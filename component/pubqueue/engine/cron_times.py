@@ -20,6 +20,7 @@ from collections import deque
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -34,6 +35,19 @@ if TYPE_CHECKING:
 FIELDS: Final = 5
 """Minute, hour, day of the month, month, day of the week."""
 
+ALIASES: Final = MappingProxyType(
+    {
+        "@yearly": "0 0 1 1 *",
+        "@annually": "0 0 1 1 *",
+        "@monthly": "0 0 1 * *",
+        "@weekly": "0 0 * * 0",
+        "@daily": "0 0 * * *",
+        "@midnight": "0 0 * * *",
+        "@hourly": "0 * * * *",
+    }
+)
+"""Words for lines (crontab(5))."""
+
 MAX_WALK: Final = 10_000
 """Up to how many local times one walk looks at; a change of the clocks skips those of a day (the date line) at worst."""
 
@@ -42,8 +56,9 @@ def unfit(cron: str, zone: str) -> str:
     """Return the fault of the line or the zone in one sentence, empty if there is none."""
     if _zone(zone) is None:
         return f"zone {zone!r} is not a known time zone; an example is Europe/Berlin"
+    cron = ALIASES.get(cron, cron)
     if len(cron.split()) != FIELDS:
-        return f"cron {cron!r} must have five fields: minute, hour, day, month, day of the week"
+        return f"cron {cron!r} must have five fields: minute, hour, day, month, day of the week; or be one of {', '.join(ALIASES)}"
     try:
         first = next(CronSim(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as problem:
@@ -75,7 +90,7 @@ def latest(cron: str, zone: str, after: Millis, until: Millis, count: int) -> li
 
 
 def _forward(cron: str, zone: str, after: Millis) -> Iterator[Millis]:
-    last = after
+    last, cron = after, ALIASES.get(cron, cron)
     for moment in _in_order(cron, zone, after, reverse=False):
         if moment > last:
             yield moment
@@ -83,7 +98,7 @@ def _forward(cron: str, zone: str, after: Millis) -> Iterator[Millis]:
 
 
 def _backward(cron: str, zone: str, until: Millis) -> Iterator[Millis]:
-    last = Millis(until + 1)
+    last, cron = Millis(until + 1), ALIASES.get(cron, cron)
     for moment in _in_order(cron, zone, until, reverse=True):
         if moment < last:
             yield moment

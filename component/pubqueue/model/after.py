@@ -436,12 +436,24 @@ NEXT: Final[dict[tuple[State, Transition], Next]] = {
 }
 
 
-def backoff(config: NodeConfig, times: int) -> Millis:
-    """Return how long to wait before the next try: none for 0, then doubling between the bounds."""
+def backoff(config: NodeConfig, item: Item, times: int) -> Millis:
+    """Return how long to wait before the next try: none for 0, then doubling between the bounds.
+
+    Up to `backoff_jitter` of it is added, so that items which failed together do not come again together.
+    """
     if times <= 0:
         return Millis(0)
-    doubled: int = config.backoff_min << min(times - 1, 30)
-    return seconds(min(config.backoff_max, doubled))
+    pause = seconds(min(config.backoff_max, config.backoff_min << min(times - 1, 30)))
+    return Millis(pause + int(pause * config.backoff_jitter * _spread(item)))
+
+
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+"""2**64 divided by the golden ratio: multiples of it are spread evenly (Knuth 6.4)."""
+
+
+def _spread(item: Item) -> float:
+    """Return a number from 0 to 1, the same for an item and its lock, and spread evenly over items and over locks."""
+    return ((item.seq * _GOLDEN + item.token * (_GOLDEN >> 1)) % (1 << 64)) / (1 << 64)
 
 
 def waiting(now: Millis, pause: Millis) -> tuple[State, Millis | None]:

@@ -286,7 +286,10 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Seconds of the pause after the second failure of an item; each further one doubles it. The first failure
     costs no pause."""
     backoff_max: int = 60
-    """Seconds of the longest pause after a failure."""
+    """Seconds of the longest pause after a failure, without what `backoff_jitter` adds."""
+    backoff_jitter: float = 0.1
+    """The share of a pause, from 0 to 1, up to which it is made longer, by another amount for each item and attempt: items that
+    failed together come again one after the other. No pause is made shorter."""
     dedup_window: int = 0
     """Seconds for which the id of finished work absorbs another publish of the same payload."""
     max_queue_requests: int = 1000
@@ -457,10 +460,10 @@ def covers(subscribed: Jid, principal: Jid) -> bool:
 
 # The limit of an item's headers, which is separate from that of its payload.
 
-MAX_HEADERS: Final = 64
-"""Headers of one item."""
+MAX_HEADERS: Final = 104
+"""Headers of one item: a hundred attributes over gRPC and what else it keeps, and fewer than a request over HTTP or STOMP has room for."""
 
-MAX_HEADER_NAME: Final = 255
+MAX_HEADER_NAME: Final = 256
 """Bytes of a header's name."""
 
 MAX_BYTES: Final = 16_384

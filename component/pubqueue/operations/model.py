@@ -364,6 +364,8 @@ def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...
         raise UnfitError(f"{name}: one value")
     if not text:
         return ()
+    if parameter.kind not in {ParameterKind.NODE, ParameterKind.ITEM}:
+        text = text.strip()  # of a name a space is a part
     if parameter.kind is ParameterKind.JID:
         if (jid := readers.jid_of(text)) is None:
             raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
@@ -416,18 +418,17 @@ class Given(dict[str, tuple[str, ...]]):
     """The values filled in so far, by field."""
 
     def one(self, var: str) -> str:
-        """Return the value of a field, stripped; empty if there is none."""
+        """Return the value of a field as it is: a name may begin with a space. Empty if there is none, or only spaces."""
         values = self.get(var, ())
-        return values[0].strip() if values else ""
+        return values[0] if values and values[0].strip() else ""
 
     def lines(self, var: str) -> tuple[str, ...]:
-        """Return the lines of a field, each once, without those that are empty."""
-        stripped = (line.strip() for line in self.get(var, ()))
-        return tuple(dict.fromkeys(line for line in stripped if line))
+        """Return the lines of a field as they are, each once, without those that are empty or only spaces."""
+        return tuple(dict.fromkeys(line for line in self.get(var, ()) if line.strip()))
 
     def says_yes(self, var: str) -> bool:
         """Return whether a boolean was set."""
-        return self.one(var) in {"1", "true"}
+        return self.one(var).strip() in {"1", "true"}
 
     def number(self, var: str) -> int | None:
         """Return a whole number; None if there is none. `fit` has checked that it is one."""

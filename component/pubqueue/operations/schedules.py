@@ -49,7 +49,7 @@ NAME: Final = Parameter("name", ParameterKind.TEXT, "Name of the schedule", requ
 
 DEFINING: Final = (
     Parameter(
-        *("cron", ParameterKind.TEXT, "Times, as a cron line"),
+        *("cron", ParameterKind.TEXT, "Times, as a cron line or a word such as @daily"),
         required=True,
         option="--cron",
         metavar="LINE",

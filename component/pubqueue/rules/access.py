@@ -136,7 +136,7 @@ def stranger(by: Principal, node: Node, owners: tuple[Jid, ...]) -> Refusal | Ro
 def _admits(node: Node, contact: Contact) -> bool:
     if node.config.access_model is AccessModel.PRESENCE:
         return contact.sees_presence
-    allowed = node.config.roster_groups_allowed.splitlines()
+    allowed = node.config.roster_groups_allowed.split("\n")
     return any(group in allowed for group in contact.groups)
 
 

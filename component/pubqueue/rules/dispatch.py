@@ -104,7 +104,7 @@ def dispatch(
             continue  # it waits already
         if server is None:
             times = max(item.released + item.failed, 1)
-            changes.append(Postpone(item, later(now, backoff(node.config, times))))
+            changes.append(Postpone(item, later(now, backoff(node.config, item, times))))
             continue
         _, _, jid, in_flight, window, room, take = server
         until = other.get(take or jid, deadline) if other else deadline

@@ -89,7 +89,7 @@ def release(
     requested, `reason` is why the holder released the item.
     """
     released = item.released + 1
-    pause = backoff(node.config, released - max(node.subscriptions, 1))
+    pause = backoff(node.config, item, released - max(node.subscriptions, 1))
     state, due = waiting(now, pause if delay is None else max(pause, delay))
     return c.Release(item, state, due, item.failed, released, reason)
 
@@ -100,7 +100,7 @@ def fail(case: Case, now: Millis, reason: str, *, delay: Millis | None = None) -
     failed = item.failed + 1
     if exhausted(item, node.config):
         return give_up(case, now, reason, failed=failed)
-    pause = backoff(node.config, failed - 1)
+    pause = backoff(node.config, item, failed - 1)
     state, due = waiting(now, pause if delay is None else max(pause, delay))
     return c.Release(item, state, due, failed, item.released, reason)
 

@@ -24,6 +24,7 @@ from pubqueue.model.entities import (
     suggestion,
 )
 from pubqueue.rules import filters
+from pubqueue_xeps.wire.names import CHANGED, is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,18 +139,30 @@ def _write_or_max(value: int | None) -> str:
     return "max" if value is None else str(value)
 
 
+def _decimal(text: str, low: float, high: float) -> float | None:
+    """Read a decimal number within these bounds; None for anything else."""
+    whole_part, _, rest = text.partition(".")
+    digits = whole_part + rest
+    known = whole_part and digits.isascii() and digits.isdigit() and len(text) <= MAX_RATE_LENGTH
+    return float(text) if known and low <= float(text) <= high else None
+
+
 def _rate(text: str) -> float | None:
     """Read a rate per second: a decimal number, or nothing for no limit."""
     given = text.strip()
     if given in {"", "max"}:
         return None
-    whole_part, _, rest = given.partition(".")
-    digits = whole_part + rest
-    known = whole_part and digits.isascii() and digits.isdigit() and len(given) <= MAX_RATE_LENGTH
-    if not known or not LOWEST_RATE <= float(given) <= HIGHEST_RATE:
+    if (found := _decimal(given, LOWEST_RATE, HIGHEST_RATE)) is None:
         bounds = f"from {LOWEST_RATE} to {HIGHEST_RATE}"
         raise BadValueError(f"a number {bounds} is needed, such as 5 or 0.5, or nothing")
-    return float(given)
+    return found
+
+
+def _share(text: str) -> float:
+    """Read a share: a decimal number from 0 to 1."""
+    if (found := _decimal(text.strip(), 0, 1)) is None:
+        raise BadValueError("a number from 0 to 1 is required, such as 0.1")
+    return found
 
 
 def _write_rate(value: float | None) -> str:
@@ -159,6 +172,8 @@ def _write_rate(value: float | None) -> str:
 def _text(text: str) -> str:
     if len(text) > MAX_ID_LENGTH:
         raise BadValueError(f"at most {MAX_ID_LENGTH} characters")
+    if CHANGED.search(text) is not None:
+        raise BadValueError("only characters that XMPP carries")
     return text
 
 
@@ -210,6 +225,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "filter":                     Setting(_filter),
     "backoff_min":                Setting(whole(0, DAY)),
     "backoff_max":                Setting(whole(0, DAY)),
+    "backoff_jitter":             Setting(_share, _write_rate),
     "dedup_window":               Setting(whole(0, YEAR)),
     "max_queue_requests":         Setting(whole(1, 10**6)),
     "group_limit":                Setting(whole(1, 1000)),
@@ -394,9 +410,9 @@ def read(text: str) -> dict[str, str]:
     if len(text) > MAX_LENGTH:
         raise LabelError(f"at most {MAX_LENGTH} characters")
     found: dict[str, str] = {}
-    for line in filter(None, (line.strip() for line in text.splitlines())):
+    for line in filter(None, (line.strip() for line in text.split("\n"))):
         name, sign, value = line.partition("=")
-        if not sign or not name or len(name) > MAX_NAME_LENGTH or not line.isprintable():
+        if not sign or not name or len(name) > MAX_NAME_LENGTH or not is_clean(line):
             raise LabelError("each line is name=value")
         if name in found:
             raise LabelError(f"{name!a} occurs twice")

@@ -35,7 +35,16 @@ from pubqueue.model.schedules import (
 )
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import publish_at_once
-from pubqueue.rules.validity import HIGHEST_PRIORITY, MAX_GROUP_LENGTH, MAX_SPAN, is_group, is_node
+from pubqueue.rules.validity import (
+    HIGHEST_PRIORITY,
+    MAX_GROUP_LENGTH,
+    MAX_SPAN,
+    NO_HEADER,
+    has_clean_names,
+    is_group,
+    is_node,
+)
+from pubqueue_xeps.wire.names import is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -154,7 +163,7 @@ def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
 def fault_of(definition: Definition) -> str:
     """Return the fault of a definition apart from its times, empty if there is none."""
     name = definition.name
-    if not 0 < len(name.encode()) <= MAX_NAME_LENGTH or not name.isprintable():
+    if not 0 < len(name.encode()) <= MAX_NAME_LENGTH or not is_clean(name):
         return f"name has to be 1 to {MAX_NAME_LENGTH} bytes, without control characters"
     if not is_node(definition.node):
         return "node is not a valid NodeID"
@@ -166,6 +175,8 @@ def fault_of(definition: Definition) -> str:
         return "ttl must be a number of seconds, up to a hundred years"
     if definition.group and not is_group(definition.group):
         return f"group has to be 1 to {MAX_GROUP_LENGTH} bytes, without control characters"
+    if not has_clean_names(definition.headers):
+        return f"{NO_HEADER.reason}"
     return excess(definition.headers) or ""
 
 

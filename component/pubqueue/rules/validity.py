@@ -29,12 +29,13 @@ from pubqueue.rules.subscribers import SetSubscriptions
 from pubqueue.rules.take import MAX_WAIT
 from pubqueue.rules.together import Together, names_of
 from pubqueue.rules.unlock import FreeLocks, Touch
+from pubqueue_xeps.wire.names import is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Sized
     from typing import Protocol
 
-    from pubqueue.model.entities import Draft, Millis, NodeName, Principal
+    from pubqueue.model.entities import Draft, Headers, Millis, NodeName, Principal
     from pubqueue.model.records import PublishKey
     from pubqueue.rules.commit import CommitVersion
     from pubqueue.rules.discovery import Describe
@@ -84,15 +85,23 @@ HIGHEST_NUMBER: Final = 10**18 - 1
 NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
 NOT_THERE: Final = Refused(Refusal.NODE_NOT_FOUND)
 NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid ItemID")
+NO_HEADER: Final = Refused(
+    Refusal.BAD_REQUEST, "the name of a header has a character that no name has"
+)
 NO_SPAN: Final = "a duration is a number of seconds, up to a hundred years"
 _TWICE: Final = "an item id occurs twice in one request"
 
 
 def is_name(text: str) -> bool:
-    """Return whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
-    if not 0 < len(text) <= MAX_ID_LENGTH or not text.isprintable():
+    """Return whether this can be a NodeID or ItemID: not empty, not too long, of characters that names have."""
+    if not 0 < len(text) <= MAX_ID_LENGTH or not is_clean(text):
         return False
     return text.isascii() or len(text.encode()) <= MAX_ID_LENGTH
+
+
+def has_clean_names(headers: Headers) -> bool:
+    """Return whether the names of headers are names."""
+    return all(is_clean(name) for name, _ in headers)
 
 
 def is_group(text: str) -> bool:
@@ -147,6 +156,8 @@ def of_publish(request: Publish) -> Refused | None:
         return no
     for draft in drafts:
         wishes = draft.priority or draft.delay or draft.ttl is not None or draft.group
+        if draft.headers and not has_clean_names(draft.headers):
+            return NO_HEADER
         if wishes and (no := _of_wishes(draft)) is not None:
             return no
         if not is_name(draft.id):
@@ -197,7 +208,7 @@ def of_app(request: NamesApp) -> Refused | None:
     if request.app is None:
         return None
     name = name_of_transaction(request.app)
-    if not name or len(name.encode()) > MAX_APP_LENGTH or not name.isprintable():
+    if not name or len(name.encode()) > MAX_APP_LENGTH or not is_clean(name):
         return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {MAX_APP_LENGTH} bytes")
     return None
 

@@ -121,7 +121,8 @@ class Engine:
 
         """
         named = {name if "#" in name else field_name(name): v for name, v in options.items()}
-        words: dict[str, Option] = {**OPEN, "x-queueing#event_log": True, **named}
+        own = {"x-queueing#event_log": True, "x-queueing#backoff_jitter": 0}
+        words: dict[str, Option] = {**OPEN, **own, **named}
         asked = read_node(
             NodeSettings(name=node, queueing=True, owners=(OPERATOR,), options=words), _operator()
         )

@@ -147,6 +147,8 @@ class Service:
     def create(self, node: str, **options: Option) -> None:
         """Create a queue with these settings, or set them in an existing one; all other settings are those of a new queue.
 
+        Only `backoff_jitter` is 0 unless you set it, so that pauses are as long in every run.
+
         A setting is named as in the node configuration without its prefix (`max_failures=3`, `lock_timeout=60`,
         `dead_letter_node="dead"`), or in full by `**{"pubsub#max_items": 10}`. Durations are in seconds.
 

@@ -194,7 +194,10 @@ class Window:
             self.counts.done += 1
             self.counts.rows += sent.request.rows
             self.counts.bytes += len(sent.data)
-            self._results.taken(sent.request, iq)
+            try:
+                self._results.taken(sent.request, iq)
+            except PubqueueSparkError as failure:
+                self._failure = self._failure or failure
             self.allowed = min(self._limits.size, self.allowed + 1)
         else:
             self._refused(sent, read(iq))

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -15,9 +16,9 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 
 from pubqueue_spark.errors import SchemaError
 from pubqueue_spark.write import json_text
-from pubqueue_spark.write.payload import check_text, payload
+from pubqueue_spark.write.payload import check_length, check_text, payload
 from pubqueue_xeps.wire import ns
-from pubqueue_xeps.wire.xml_text import ILLEGAL, content
+from pubqueue_xeps.wire.xml_text import content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +37,8 @@ class Form:
 
     element: Callable[[object], bytes]
     """Returns the element; raises ValueError with the reason if a value cannot become one."""
-    raw: Callable[[object], str]
-    """Returns a value as text that XML can carry, whatever it is."""
+    raw: Callable[[object], str | bytes]
+    """Returns a value as text, or as bytes that are no text, whatever it is."""
 
 
 def form(kind: DataType, wanted: PayloadFormat) -> Form:
@@ -94,6 +95,12 @@ def _json_element(text: str) -> bytes:
 
 
 def _plain(text: str) -> bytes:
+    if "\r" in text:  # which servers turn into a line feed
+        check_length(text)
+        kind = "type='text/plain; charset=utf-8' encoding='base64'"
+        return (
+            f"<data xmlns='{ns.PAYLOAD}' {kind}>{b64encode(text.encode()).decode()}</data>".encode()
+        )
     return _container("text", ns.PUBQUEUE, text)
 
 
@@ -102,12 +109,15 @@ def _container(name: str, namespace: str, text: str) -> bytes:
     return f"<{name} xmlns='{namespace}'>{content(text)}</{name}>".encode()
 
 
-def _raw(value: object) -> str:
+def _raw(value: object) -> str | bytes:
     if value is None:
         return ""
-    if isinstance(value, bytes | bytearray):
-        value = value.decode(errors="backslashreplace")
-    return ILLEGAL.sub("\ufffd", str(value))
+    if not isinstance(value, bytes | bytearray):
+        return str(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return bytes(value)
 
 
 # fmt: off

@@ -28,9 +28,10 @@ from pyspark.sql.types import (
 )
 
 from pubqueue_spark.errors import SchemaError
-from pubqueue_xeps.wire.xml_text import ILLEGAL
+from pubqueue_xeps.wire.names import ILLEGAL
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from decimal import Decimal
 
@@ -57,6 +58,10 @@ def writer(kind: DataType) -> Writer:
 
 
 def _struct(kind: StructType) -> Writer:
+    if len(set(kind.names)) < len(kind.names):
+        raise SchemaError(
+            "column payload holds two fields of one name, which JSON cannot tell apart; rename one of them."
+        )
     fields = [(_string(field.name), writer(field.dataType)) for field in kind.fields]
 
     def write(value: object) -> str:
@@ -95,7 +100,13 @@ def _nullable(write: Writer) -> Writer:
 def _string(value: object) -> str:
     text = json.dumps(str(value), ensure_ascii=False)
     # JSON can escape characters that XML cannot carry
-    return ILLEGAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return ILLEGAL.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    if "\ud800" <= found[0] <= "\udfff":
+        raise ValueError("the payload has half a surrogate pair, which is not a character")
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _binary(value: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue_spark.client import refusals
 from pubqueue_spark.client.refusals import Verdict
-from pubqueue_spark.errors import RowError
+from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_spark.write.rows import Publish
 from pubqueue_xeps.wire.requests import publishing
 
@@ -48,6 +48,11 @@ class RowResults:
     def taken(self, request: Request, answer: Element) -> None:
         """Count the items of an accepted publish."""
         assert isinstance(request, Publish)
+        other = publishing.other_id(answer, {item.id for item in request.items})
+        if other is not None:
+            raise ServiceError(
+                f"{request} was changed on the way: the answer of {self._settings.service} names the item {other!r}."
+            )
         if publishing.skipped(answer):
             self.replayed += len(request.items)
             return

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from pubqueue_spark.write import metadata
 from pubqueue_spark.write.payload import MAX_STANZA_BYTES, check_length
+from pubqueue_xeps.wire.names import CHANGED, checked
 from pubqueue_xeps.wire.ns import PUBQUEUE
 from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.xml_text import attributes, content, legal
+from pubqueue_xeps.wire.xml_text import attributes, content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,9 +104,15 @@ class Rows:
 
     def letter(self, number: int, raw: object, node: str, reason: str) -> Item:
         """Return a dead letter: the content of a row, cut to fit, and the reason."""
-        text = self.form.raw(raw)
-        words = attributes(partition=self.partition, row=number, reason=reason, size=len(text))
-        kept = content(text.encode()[:LETTER].decode(errors="ignore"))
+        whole = self.form.raw(raw)
+        kept, encoding = _letter(whole)
+        words = attributes(
+            partition=self.partition,
+            row=number,
+            reason=CHANGED.sub("\ufffd", " ".join(reason.split())),
+            size=len(whole),
+            encoding=encoding,
+        )
         element = f"<bad-row xmlns='{PUBQUEUE}'{words}>{kept}</bad-row>".encode()
         return self._made(number, node, None, element)
 
@@ -186,6 +194,14 @@ class Rows:
             )
 
 
+def _letter(whole: str | bytes) -> tuple[str, str | None]:
+    """Return the beginning of the content of a row as it is written, and its encoding: base64 if a server would change the text."""
+    if isinstance(whole, str) and CHANGED.search(whole) is None:
+        return content(whole.encode()[:LETTER].decode(errors="ignore")), None
+    data = whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")
+    return b64encode(data[:LETTER]).decode(), "base64"
+
+
 def _get(row: Sequence[object], place: int | None) -> object:
     return None if place is None else row[place]
 
@@ -196,7 +212,4 @@ def _name(column: str, found: object) -> str | None:
         return None
     if not found:
         raise ValueError(f"{column} is empty; null means: not given")
-    try:
-        return legal(str(found))
-    except ValueError as error:
-        raise ValueError(f"{column} {error}") from None
+    return checked(str(found), column)

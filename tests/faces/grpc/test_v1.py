@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import grpc
 import pytest
+from faces.documented_limits import limit
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub, code_of
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
@@ -56,6 +57,36 @@ async def test_attributes_key_time_and_id_come_along(side, v1, queue):  # G11
     )
     assert message.message_id == done.message_ids[0]
     assert before <= message.publish_time.ToMilliseconds() <= side.broker.now()
+
+
+def many_attributes(more=0):
+    """Return as many as a message may have, with as many bytes as all may have."""
+    count = limit("attributes of a message over gRPC")
+    each = limit("bytes of all keys and values, with the ordering key") // count
+    found = {f"{number:03}": "v" * (each - 3) for number in range(count)}
+    return found | {f"more{number}": "" for number in range(more)}
+
+
+async def test_the_largest_of_everything_that_is_promised_comes_along(v1, queue):  # G11
+    key, value = (limit(f"bytes of the {what} of an attribute") for what in ("key", "value"))
+    ordering = limit("bytes of an ordering key")
+    for given in (
+        {"attributes": {"k" * key: "v" * value}, "ordering_key": "é" * (ordering // 2)},
+        {"attributes": many_attributes()},
+    ):
+        await publish(v1, **given)
+        (found,) = await pull(v1)
+        await v1.subscriber.Acknowledge(subscription=BILL, ack_ids=[found.ack_id])
+        assert dict(found.message.attributes) == given["attributes"]
+        assert found.message.ordering_key == given.get("ordering_key", "")
+    for given in (
+        {"attributes": {"k" * (key + 1): "v"}},
+        {"attributes": {"k": "v" * (value + 1)}},
+        {"attributes": many_attributes(more=1)},
+        {"ordering_key": "k" * (ordering + 1)},
+    ):
+        assert await code_of(publish(v1, **given)) is INVALID
+    assert await pull(v1) == []
 
 
 async def test_attributes_alone_are_a_message_and_nothing_at_all_is_none(v1, queue):  # G8, G11

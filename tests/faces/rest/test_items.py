@@ -1,7 +1,10 @@
 """Bodies, headers and links of a message: they come back as they were posted."""
 
+from urllib.parse import quote, unquote
+
 import pytest
 from faces.contract import BODIES
+from faces.documented_limits import limit
 from faces.rest.clients import follow, links
 from faces.rest.star.steps import post, take
 from harness.batches.facts import held
@@ -49,6 +52,40 @@ async def test_headers_belong_to_the_message(rest):
     assert "X-Other" not in sent
     found = links(message)
     assert (found["up"], found["reply-to"]) == ("https://example.org/a", "https://example.org/b")
+
+
+NAME = "bytes of a header's name"
+
+
+async def test_the_largest_of_everything_that_is_promised_comes_back(rest):
+    etl, bee = await rest.as_(), await rest.as_("bee")
+    size, group = limit("bytes of its id"), limit("bytes of its group")
+    names, values = limit("headers"), limit("bytes of all names and values of its headers")
+    longest = {f"Message-Header-{'n' * limit(NAME)}": "v"}
+    half = {f"Message-Header-{number}": "v" * (values // 4 - 1) for number in range(4)}
+    many = {f"Message-Header-{number:03}": "v" for number in range(names)}
+    for name, headers in (
+        ("é" * (size // 2) + "x", longest),
+        ("y" * size, half),
+        ("a\u200cb", many),
+    ):
+        given = {"Message-Id": quote(name, safe=""), "Message-Group": name[-1] * group, **headers}
+        assert (await post(etl, **given)).status_code == 201
+        found = (await take(bee)).headers
+        assert unquote(found["Message-Id"]) == name
+        assert {key: found[key] for key in headers} == headers
+        assert unquote(found["Message-Group"]) == given["Message-Group"]
+    for given in ({"Message-Id": "x" * (size + 1)}, {"Message-Group": "g" * (group + 1)}):
+        assert (await post(etl, **given)).status_code == 400
+
+
+async def test_headers_that_http_has_no_name_or_value_for_come_back(rest):
+    etl, bee = await rest.as_(), await rest.as_("bee")
+    given = {"Message-Header-a%20%C3%A4%25": "b", "Message-Header-content-language": "%20de%0A"}
+    assert (await post(etl, **given)).status_code == 201
+    found = (await take(bee)).headers
+    assert found["Message-Header-a%20%C3%A4%25"] == "b"
+    assert found["Message-Header-content-language"] == "%20de%0A"
 
 
 @pytest.mark.parametrize(

@@ -407,21 +407,37 @@ RECEIPT = Frame("RECEIPT", {"receipt-id": "77"})
             V12,
             b"SEND\ndestination:a\ncontent-length:1\n\nb\0",
         ),
-        # each version escapes what it can, and what it cannot is a space
+        # each version escapes what it can, and names a header that it cannot write
         (
-            Frame("RECEIPT", {"receipt-id": "\\\n\r:\0"}),
+            Frame("RECEIPT", {"receipt-id": "\\\n\r:"}),
             V12,
-            b"RECEIPT\nreceipt-id:\\\\\\n\\r\\c \n\n\0",
+            b"RECEIPT\nreceipt-id:\\\\\\n\\r\\c\n\n\0",
+        ),
+        (Frame("RECEIPT", {"receipt-id": "\\\n:"}), V11, b"RECEIPT\nreceipt-id:\\\\\\n\\c\n\n\0"),
+        (Frame("RECEIPT", {"receipt-id": "\\:"}), V10, b"RECEIPT\nreceipt-id:\\:\n\n\0"),
+        (
+            Frame("MESSAGE", {"a": "\0", "b": "c"}),
+            V12,
+            b"MESSAGE\nb:c\nnot-carried:a\ncontent-length:0\n\n\0",
         ),
         (
-            Frame("RECEIPT", {"receipt-id": "\\\n\r:\0"}),
+            Frame("MESSAGE", {"a": "\r", "b": "c"}),
             V11,
-            b"RECEIPT\nreceipt-id:\\\\\\n \\c \n\n\0",
+            b"MESSAGE\nb:c\nnot-carried:a\ncontent-length:0\n\n\0",
         ),
-        (Frame("RECEIPT", {"receipt-id": "\\\n\r:\0"}), V10, b"RECEIPT\nreceipt-id:\\  : \n\n\0"),
+        (
+            Frame("MESSAGE", {"a": "\n", "b:": "c"}),
+            V10,
+            b"MESSAGE\nnot-carried:a,b?\ncontent-length:0\n\n\0",
+        ),
+        (
+            Frame("MESSAGE", {"a": " b", "c": "d "}),
+            V10,
+            b"MESSAGE\nnot-carried:a,c\ncontent-length:0\n\n\0",
+        ),
+        (Frame("MESSAGE", {"a": " b"}), V11, b"MESSAGE\na: b\ncontent-length:0\n\n\0"),
         (Frame("MESSAGE", {"a:b\n": "c"}), V12, b"MESSAGE\na\\cb\\n:c\ncontent-length:0\n\n\0"),
-        (Frame("MESSAGE", {"a:b\n": "c"}), V10, b"MESSAGE\na b :c\ncontent-length:0\n\n\0"),
-        (Frame("CONNECTED", {"server": "a:\\\nb"}), V12, b"CONNECTED\nserver:a:\\ b\n\n\0"),
+        (Frame("CONNECTED", {"server": "a:\\b"}), V12, b"CONNECTED\nserver:a:\\b\n\n\0"),
     ],
 )
 def test_a_frame_is_written_as_its_version_has_it(frame, version, written):

@@ -54,7 +54,8 @@ async def test_in_mode_client_a_nack_is_for_all_up_to_that_message(served):  # S
     acks = [(await bee.hear()).headers["ack"] for _ in range(2)]
     assert (await bee.do("NACK", id=acks[1], reason="why")).command == "RECEIPT"
     again = [(await bee.hear()).headers for _ in range(2)]
-    assert [(one["item-id"], one["redelivered"], one["failed"]) for one in again] == [
+    # each of them pauses for a time of its own
+    assert sorted((one["item-id"], one["redelivered"], one["failed"]) for one in again) == [
         ("a", "true", "1"),
         ("b", "true", "1"),
     ]

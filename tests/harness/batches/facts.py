@@ -48,8 +48,8 @@ def who(jid: str, *, admin: bool = False, local: bool = False) -> Principal:
 
 
 def queue(*, name: str = JOBS, items: int = 0, subscriptions: int = 2, **config: Any) -> Node:
-    """Return a queue node."""
-    settings = NodeConfig(queueing=True, **config)
+    """Return a queue node, with pauses that are as long as they say."""
+    settings = NodeConfig(queueing=True, **{"backoff_jitter": 0.0, **config})
     return Node(NodeName(name), settings, Jid("boss@x"), NOW, items, subscriptions)
 
 

@@ -27,6 +27,7 @@ from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.subscribe import Options, Subscribe
 from pubqueue.rules.take import Take
+from pubqueue_xeps.wire.names import is_clean
 from pubqueue_xeps.wire.payloads.content_type import HEADER
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
 
@@ -44,7 +45,7 @@ MAX_LENGTH: Final = 1023
 
 def fits(parts: Sequence[str]) -> bool:
     """Return whether every face can carry this: names of a bounded length, and no control characters in XML."""
-    return all(part.isprintable() for part in parts) and all(
+    return all(map(is_clean, parts)) and all(
         0 < len(part.encode()) <= MAX_LENGTH for part in parts[:2]
     )
 

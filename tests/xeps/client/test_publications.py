@@ -1,11 +1,14 @@
 """When a publish is given up is a matter of its time alone: here each answer is there at once."""
 
+import pickle
+from xml.etree.ElementTree import fromstring
+
 import pytest
 
 from pubqueue_xeps.client.ask import Denied, Unanswered
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.publications import Publications
-from pubqueue_xeps.errors import NotConfirmed, ServiceUnavailable
+from pubqueue_xeps.errors import NotConfirmed, OtherId, ServiceUnavailable
 from pubqueue_xeps.wire.publication import NewItem
 from pubqueue_xeps.wire.refusals import Refusal
 
@@ -41,3 +44,31 @@ async def test_what_a_publish_came_to_in_its_time_is_raised(fault, raised, said)
             "jobs", NewItem(payload=1, id="i1"), 0
         )  # over in its first pause
     assert (caught.value.id, caught.value.node) == ("i1", "jobs")
+
+
+class Answering(Stream):
+    """Answers each question at once, with these items."""
+
+    async def ask(self, *_):
+        items = "".join(f"<item id='{name}'/>" for name in self._fault)
+        space = "http://jabber.org/protocol/pubsub"
+        return fromstring(
+            f"<iq><pubsub xmlns='{space}'><publish node='jobs'>{items}</publish></pubsub></iq>"
+        )
+
+
+@pytest.mark.parametrize("items", [(), ("i1",)])
+async def test_an_answer_about_the_item_confirms_it(items):
+    publications = Publications(Answering(items), "queue.localhost", Timings())
+    done = await publications.publish("jobs", NewItem(payload=1, id="i1"), 5)
+    assert (done.node, done.id) == ("jobs", "i1")
+
+
+async def test_an_answer_about_another_item_confirms_nothing():
+    publications = Publications(Answering(["i2"]), "queue.localhost", Timings())
+    with pytest.raises(
+        OtherId, match="'i1' was changed on the way: the answer names 'i2'"
+    ) as caught:
+        await publications.publish("jobs", NewItem(payload=1, id="i1"), 5)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.node, error.id, error.other) == ("jobs", "i1", "i2")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue_xeps.client.ask import Denied, Unanswered
 from pubqueue_xeps.client.pace import BytesInFlight
-from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
+from pubqueue_xeps.errors import NotConfirmed, OtherId, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.publication import (
@@ -217,6 +217,8 @@ def new_item(payload: object, beside: Mapping[str, Any]) -> NewItem:
 
 
 def _read(answer: Element, node: str, name: str, *, first: bool) -> Published:
+    if (other := publishing.other_id(answer, (name,))) is not None:
+        raise OtherId(node=node, id=name, other=other)
     known, dead = publishing.known(answer), publishing.death(answer)
     if dead is not None:
         log.warning("publisher.dead_already", node=node, id=name)

@@ -12,17 +12,19 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 from xml.etree.ElementTree import Element, iselement
 
 import msgspec
 
+from pubqueue_xeps.wire.names import ILLEGAL, BadCharacterError, checked
 from pubqueue_xeps.wire.ns import JSON, PUBSUB
 from pubqueue_xeps.wire.payloads.content_type import HEADER, XML, form_of, other_charset
 from pubqueue_xeps.wire.payloads.wrapper import Wrapped, wrap
 from pubqueue_xeps.wire.requests import IqRequest, publishing
-from pubqueue_xeps.wire.xml_text import ILLEGAL, content, legal, xml_text
+from pubqueue_xeps.wire.xml_text import content, kept_element, legal, xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,9 +166,17 @@ def _in_utf8(text: str, type: str) -> bytes:  # noqa: A002
 
 
 def json_text(value: object) -> str:
-    """Return a value as JSON without characters that XML forbids; raises TypeError or ValueError."""
+    """Return a value as JSON without characters that XML forbids; raises TypeError or ValueError.
+
+    NaN and infinite numbers are refused: JSON would have null in their place.
+    """
     try:
-        text = msgspec.json.encode(value, order="deterministic").decode()
+        written = msgspec.json.encode(value, order="deterministic")
+        if b"null" in written and _has_no_number(
+            msgspec.to_builtins(value, str_keys=True, enc_hook=_of_raw)
+        ):
+            raise ValueError("has NaN or an infinite number, which JSON cannot carry")
+        text = written.decode()
     except UnicodeError:
         raise ValueError("has half a surrogate pair, which is not a character") from None
     except RecursionError:
@@ -177,6 +187,18 @@ def json_text(value: object) -> str:
     return ILLEGAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def _of_raw(value: object) -> None:
+    assert isinstance(value, msgspec.Raw), "all else is encoded already"
+
+
+def _has_no_number(value: object) -> bool:
+    if isinstance(value, float):
+        return not isfinite(value)
+    if isinstance(value, dict):
+        return any(map(_has_no_number, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_has_no_number, value))
+
+
 def _is_element(payload: object) -> bool:
     # lxml's are none of the standard library's, and many things have a tag
     return isinstance(payload, Element) or (iselement(payload) and hasattr(payload, "makeelement"))
@@ -185,7 +207,7 @@ def _is_element(payload: object) -> bool:
 def _xml(payload: object) -> str:
     assert isinstance(payload, Element) or iselement(payload), "an element"
     try:
-        return xml_text(payload, PUBSUB)
+        return kept_element(xml_text(payload, PUBSUB), "the payload")
     except (TypeError, AttributeError):  # a number, for example, in place of an element's text
         raise TypeError("has a name, text or attribute that is not a str") from None
 
@@ -200,24 +222,18 @@ def publication(
 
     Raises TypeError for a payload that has no form in JSON, or an element that contains something other than text.
     """
-    _legal(name, "item id")
-    _legal(node, "node's name")
+    checked(name, "The item id")
+    checked(node, "The node's name")
     what = f"payload of {name!r}"
-    item = publishing.item(name, _legal(_written(payload, what), what).encode())
+    item = publishing.item(name, _written(payload, what).encode())
     words = f"the publish of {name!r}"
     return IqRequest("set", words, publishing.publish(node, [item], beside, answer).decode())
 
 
 def _written(payload: object, what: str) -> str:
     try:
-        return written(payload)
+        return legal(written(payload), f"The {what}")
+    except BadCharacterError as error:
+        raise BadCharacterError(f"The {what}", error.character, error.position, error.why) from None
     except (TypeError, ValueError) as error:
         raise type(error)(f"The {what} {error}.") from None
-
-
-def _legal(text: str, what: str) -> str:
-    """Refuse a request that would make the server end the stream."""
-    try:
-        return legal(text)
-    except ValueError as error:
-        raise ValueError(f"The {what} {error}.") from None

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.errors import NoSuchNode, NotAQueue, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.wire.names import joined
+from pubqueue_xeps.wire.names import ILLEGAL, joined
 from pubqueue_xeps.wire.ns import STANZAS
 from pubqueue_xeps.wire.times import until
-from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -112,7 +111,7 @@ class Outcome:
     failed too often is dead. reject: the item is dead at once. `delay` is the minimum time that a released or failed
     item waits: seconds, a timedelta or an aware datetime, and seconds when read. `reason` is stored with a dead item,
     where the owners of the queue read it: do not put payload into it. The first 1023 characters of a reason are sent,
-    with U+FFFD in place of characters that XML forbids.
+    with U+FFFD in place of characters that XML forbids; a server may turn line ends and tabs into spaces.
     """
 
     type: Literal["release", "failed", "reject"] = "release"

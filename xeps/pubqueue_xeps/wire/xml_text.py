@@ -6,16 +6,13 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
+from pubqueue_xeps.wire.names import CHANGED, ILLEGAL, BadCharacterError, without
 from pubqueue_xeps.wire.ns import XML
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
 
-
-# XML 1.0 section 2.2, production Char. A lone surrogate is not a character.
-ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot carry; the server ends the stream if there is one."""
 
 SPACES: Final = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 """Escapes for line ends and tabs in attributes, which a parser otherwise reads as spaces."""
@@ -24,14 +21,33 @@ RETURN: Final = {"\r": "&#13;"}
 """The escape for a carriage return, which a parser otherwise reads as a line feed."""
 
 
-def legal(text: str) -> str:
-    """Return `text`; raise ValueError if it has a character that XML cannot carry."""
-    bad = ILLEGAL.search(text)
-    if bad:
-        raise ValueError(
-            f"has the character U+{ord(bad[0]):04X} at position {bad.start()}, which XML cannot carry"
-        )
-    return text
+NOT_CARRIED: Final = "which XML cannot carry"
+NOT_KEPT: Final = "which XMPP servers do not carry unchanged"
+
+
+def legal(text: str, what: str = "") -> str:
+    """Return `text`; raise BadCharacterError if it has a character that XML cannot carry."""
+    return without(ILLEGAL, text, what, NOT_CARRIED)
+
+
+def kept(text: str, what: str = "") -> str:
+    """Return `text`; raise BadCharacterError if it has a character that XML or a server does not carry unchanged."""
+    return without(CHANGED, text, what, NOT_KEPT)
+
+
+_REFERENCE: Final = re.compile("&#([0-9]+);")
+
+
+def kept_element(text: str, what: str = "") -> str:
+    """Return an element as `xml_text` writes it; raise BadCharacterError if a parser or a server does not return it as it is.
+
+    `xml_text` writes tabs and line ends in attributes, and carriage returns, as references. Prosody reads them, and writes the
+    characters themselves, which the next parser takes for spaces or line feeds.
+    """
+    if "&#" in text and (found := _REFERENCE.search(text)) is not None:
+        why = f"{NOT_KEPT} in XML; as bytes with a content type it arrives as it is"
+        raise BadCharacterError(what, chr(int(found[1])), found.start(), why)
+    return legal(text, what)
 
 
 PLAIN: Final = re.compile(r"[\w.:@/ -]*", re.ASCII)

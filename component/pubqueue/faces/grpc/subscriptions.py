@@ -52,6 +52,7 @@ SETTINGS: Final[Mapping[str, Value]] = {
     "max_failures": 1_000_000,
     "backoff_min": 1,
     "backoff_max": 1,
+    "backoff_jitter": 0,
     "group_limit": 1_000,
 }
 """Settings of the node of a new subscription."""

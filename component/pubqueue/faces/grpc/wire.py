@@ -22,9 +22,9 @@ from pubqueue.faces.grpc.statuses import invalid
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, account_of
 from pubqueue.rules.settle_each import LockName
 from pubqueue.rules.validity import MAX_GROUP_LENGTH, is_group
+from pubqueue_xeps.wire.names import ILLEGAL
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -332,7 +332,10 @@ def draft_of(message: StoredMessage, name: ItemId) -> Draft:
     if len(key.encode()) > MAX_ORDERING_KEY_LENGTH:
         raise invalid(f"ordering_key has more than {MAX_ORDERING_KEY_LENGTH} bytes")
     type_ = attributes.get(CONTENT_TYPE)
-    wrapped = wrap(message.data, type_ or None)
+    try:
+        wrapped = wrap(message.data, type_ or None)
+    except ValueError as problem:
+        raise invalid(f"{problem}") from None
     headers = [(name, value) for name, value in attributes.items() if name != CONTENT_TYPE]
     if wrapped.header is not None or type_ == "":
         headers.append((CONTENT_TYPE, wrapped.header or ""))

@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from pubqueue_xeps.wire.names import is_clean
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from urllib.parse import SplitResult
@@ -115,7 +117,7 @@ def read_endpoint(text: str) -> Target:
         TargetError: it is neither; or it has a user or a fragment.
 
     """
-    if len(text) > MAX_URL or not text.isprintable() or " " in text:
+    if len(text) > MAX_URL or not is_clean(text) or " " in text:
         raise TargetError(NO_ENDPOINT)
     is_url = "://" in text
     parts, given = _split(text if is_url else f"//{text}", NO_ENDPOINT)

@@ -13,9 +13,9 @@ from msgspec import Struct
 from pubqueue.faces.http.host import split
 from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, account_of, seconds
+from pubqueue_xeps.wire.names import ILLEGAL, is_clean
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -121,7 +121,8 @@ def wishes_of(headers: Iterable[tuple[str, str]]) -> Wishes:
         if (read := ROWS.get(small)) is not None:
             read(wishes, str(name), value)
         elif small.startswith(OWN_PREFIX):
-            wishes.kept.append((name[len(OWN_PREFIX) :], decoded(value, name)))
+            given = decoded(name[len(OWN_PREFIX) :], "the name of a header")
+            wishes.kept.append((given, decoded(value, name)))
     return wishes
 
 
@@ -226,13 +227,11 @@ def _row(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[s
         return [("Link", f'<{reply_url(value)}>; rel="reply-to"')]
     if small == "link":
         return [("Link", text) for text in _links_to_pass_on(value)]
-    if small in NAMES:
-        if small == DISPOSITION.lower():
-            value = attached(value)
-        return [(NAMES[small], value)] if _is_carried(value) else []
-    if TOKEN.fullmatch(name):
-        return [(f"Message-Header-{name}", encoded(value))]
-    return []
+    if small == DISPOSITION.lower():
+        value = attached(value)
+    if small in NAMES and _is_carried(value):
+        return [(NAMES[small], value)]
+    return [(f"Message-Header-{quote(name, safe=_IN_TOKENS)}", encoded(value))]
 
 
 def attached(disposition: str) -> str:
@@ -257,7 +256,7 @@ def _links_to_pass_on(value: str) -> list[str]:
 
 def _is_carried(value: str) -> bool:
     """Return whether a header of HTTP can have this value unchanged."""
-    return value.isprintable() and value == value.strip()
+    return is_clean(value) and value == value.strip()
 
 
 # Fields `Link` of requests (RFC 8288): the links of a publisher.
@@ -324,13 +323,16 @@ CARRIED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) !=
 
 TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
+_IN_TOKENS: Final = "!#$&'*+^`|"
+"""Characters of a header's name that are not encoded either, as well as those that `quote` never encodes."""
+
 _SPAN: Final = re.compile(r"\d{1,12}(?:\.\d{0,9})?")
 _WHOLE: Final = re.compile(r"[+-]?\d{1,9}")
 
 
 def encoded(text: str) -> str:
     """Return a value of `Message-*`: characters that a header cannot carry are percent-encoded as UTF-8."""
-    if text.isascii() and text.isprintable() and "%" not in text and text == text.strip():
+    if text.isascii() and is_clean(text) and "%" not in text and text == text.strip():
         return text
     body = text.strip(" ")
     before = len(text) - len(text.lstrip(" "))

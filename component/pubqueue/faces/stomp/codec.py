@@ -596,14 +596,21 @@ def _agreed(one: int, other: int) -> int:
     return max(one, other) if one and other else 0
 
 
-# Writes frames. Characters that a version cannot write in a header become a space, so that no value creates a header of its own.
+# Writes frames. A header with a character that a version cannot write is left out, and named: none is changed, and no value makes a
+# header of its own.
 
-_UNWRITABLE: Final = MappingProxyType({"\n": " ", "\r": " ", "\0": " "})
+NOT_CARRIED: Final = "not-carried"
+"""The header that names those that were left out, with commas between them."""
+
+_UNWRITABLE: Final = re.compile("[\n\r\0]")
 """A CR before a line end would be a part of that end; a NUL ends the frame for many readers."""
-_RAW: Final = str.maketrans(dict(_UNWRITABLE))
-_RAW_NAME: Final = str.maketrans({**_UNWRITABLE, ":": " "})
+_PADDED: Final = re.compile(": | \n")
+"""Where a reader of 1.0 may cut a value."""
+_NEEDED: Final = frozenset({"destination", "message-id", "subscription"})
+"""Without these it could not read a MESSAGE at all."""
+_NAMED: Final = str.maketrans(dict.fromkeys("\n\r\0:\\", "?"))
 _ESCAPING: Final[Mapping[str, dict[int, str]]] = {
-    version.name: str.maketrans({**_UNWRITABLE, **version.escapes}) for version in VERSIONS.values()
+    version.name: str.maketrans(dict(version.escapes)) for version in VERSIONS.values()
 }
 
 
@@ -613,9 +620,10 @@ def write(frame: Frame, version: Version) -> bytes:
     if "content-length" in headers:
         headers = {name: value for name, value in headers.items() if name != "content-length"}
     lines = "".join([f"{name}:{value}\n" for name, value in headers.items()])
-    if not _is_plain(lines, len(headers)):
+    is_padded = version.is_padded and _PADDED.search(lines) is not None
+    if is_padded or not _is_plain(lines, len(headers)):
         is_escaped = version.escapes and (row is None or row.is_escaped)
-        lines = _written(headers, version if is_escaped else UNAGREED)
+        lines = _written(headers, version if is_escaped else UNAGREED, is_padded=is_padded)
     if body or (row is not None and row.has_body):
         lines = f"{lines}content-length:{len(body)}\n"
     return b"%b%b\0" % (f"{frame.command}\n{lines}\n".encode(), body)
@@ -628,10 +636,16 @@ def _is_plain(lines: str, count: int) -> bool:
     return not ("\\" in lines or "\r" in lines or "\0" in lines)
 
 
-def _written(headers: Mapping[str, str], version: Version) -> str:
-    names = values = _ESCAPING.get(version.name, _RAW)
-    if not version.escapes:
-        names = _RAW_NAME
-    return "".join(
-        [f"{name.translate(names)}:{value.translate(values)}\n" for name, value in headers.items()]
-    )
+def _written(headers: Mapping[str, str], version: Version, *, is_padded: bool) -> str:
+    escaping = _ESCAPING.get(version.name, {})
+    lines, left_out = [], []
+    for name, value in headers.items():
+        line = f"{name.translate(escaping)}:{value.translate(escaping)}"
+        is_cut = is_padded and name not in _NEEDED and value != value.strip(" ")
+        if is_cut or _UNWRITABLE.search(line) or (":" in name and not version.escapes):
+            left_out.append(name.translate(_NAMED))
+        else:
+            lines.append(f"{line}\n")
+    if left_out:
+        lines.append(f"{NOT_CARRIED}:{','.join(left_out)}\n")
+    return "".join(lines)

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.faces.stomp.codec import V10, V12, Frame
+from pubqueue.faces.stomp.codec import NOT_CARRIED, V10, V12, Frame
 from pubqueue.faces.stomp.refusals import Message, Problem
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
-from pubqueue_xeps.wire.names import joined
+from pubqueue_xeps.wire.names import ILLEGAL, joined
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
-from pubqueue_xeps.wire.xml_text import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,6 +123,7 @@ ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
     "publisher":            _Row(_nothing),
     "published":            _Row(_nothing),
     "deadline":             _Row(_nothing),
+    NOT_CARRIED:            _Row(_nothing),
     # not supported
     "AMQ_SCHEDULED_CRON":   _Row(_refused),
     "AMQ_SCHEDULED_PERIOD": _Row(_refused),
@@ -277,7 +277,7 @@ SERVERS: Final = frozenset(
     {
         *("subscription", "message-id", DESTINATION, "ack", "content-length", CONTENT_TYPE),
         *("item-id", "redelivered", "delivery-attempt", "failed"),
-        *("publisher", "published", "deadline", "priority", "group"),
+        *("publisher", "published", "deadline", "priority", "group", NOT_CARRIED),
     }
 )
 """Headers that a publisher's cannot replace."""

@@ -56,6 +56,7 @@ FIELDS_TABLE = {
     "x-queueing#filter": ("text-single", "", ["", "headers:kind"], ["kind", "headers:" + "x" * 1024]),
     "x-queueing#backoff_min": ("text-single", "1", ["0", "60"], ["-1", "86401"]),
     "x-queueing#backoff_max": ("text-single", "60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
+    "x-queueing#backoff_jitter": ("text-single", "0.1", ["0", "0.25", "1"], ["", "1.1", "-1"]),
     "x-queueing#dedup_window": ("text-single", "0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
     "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
     "x-queueing#group_limit": ("text-single", "1", ["1", "1000"], ["0", "1001", "max"]),

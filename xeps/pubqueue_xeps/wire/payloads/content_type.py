@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final, Literal
 
-from pubqueue_xeps.wire.xml_text import legal
+from pubqueue_xeps.wire.names import checked
 
 HEADER: Final = "content-type"
 """The header that has an item's content type, if its payload does not."""
@@ -29,7 +29,7 @@ PayloadForm = Literal["xml", "json", "text", "bytes"]
 def form_of(type: str | None) -> PayloadForm:  # noqa: A002 - the name of the attribute
     """Return the form for bodies of this type; its parameters do not count, except for a charset other than UTF-8.
 
-    Raises ValueError for a type with a character that XML cannot carry.
+    Raises ValueError for a type with a character that no name has: it is in an attribute.
     """
     if type is None:
         return "bytes"
@@ -37,10 +37,7 @@ def form_of(type: str | None) -> PayloadForm:  # noqa: A002 - the name of the at
 
 
 def _kind(type: str) -> PayloadForm:  # noqa: A002
-    try:
-        legal(type)
-    except ValueError as error:
-        raise ValueError(f"the content type {error}") from None
+    checked(type, "the content type")
     if other_charset(type) is not None:
         return "bytes"
     media = _media(type)

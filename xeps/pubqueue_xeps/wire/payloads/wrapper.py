@@ -149,7 +149,8 @@ MAX_NAMESPACE_LENGTH: Final = 256
 def root_of(body: bytes) -> str | None:
     """Return the name, `{namespace}name`, of the element that the body is, or None if it may not be stored unchanged.
 
-    It is in a namespace, in UTF-8, with nothing before or after it, and has no DTD, comment, CDATA or instruction. None
+    It is in a namespace, in UTF-8, with nothing before or after it, and has no DTD, comment, CDATA or instruction, nor a reference
+    that makes a tab or line end in an attribute, or a carriage return. None
     of its elements would inherit a default namespace from outside. It has up to `DEEPEST` levels and `MAX_ELEMENTS`
     elements, with namespaces of up to `MAX_NAMESPACE_LENGTH` characters.
     """
@@ -161,6 +162,9 @@ def root_of(body: bytes) -> str | None:
     except (expat.ExpatError, _UnfitError):
         return None
     return element.root
+
+
+_LINES: Final = re.compile("[\t\n\r]")
 
 
 class _UnfitError(Exception):
@@ -177,6 +181,8 @@ class _Element:
         """Whether the root has no default namespace of its own."""
 
     def parse(self, body: bytes) -> None:
+        # only a reference makes a tab or line end in an attribute, or a carriage return: a server would not write it as one
+        self._has_references = b"&#" in body
         parser = expat.ParserCreate("utf-8", namespace_separator="}")
         parser.StartNamespaceDeclHandler = self._on_namespace
         parser.StartElementHandler = self._on_start
@@ -184,6 +190,8 @@ class _Element:
         parser.XmlDeclHandler = parser.StartDoctypeDeclHandler = self._refuse
         parser.CommentHandler = parser.ProcessingInstructionHandler = self._refuse
         parser.StartCdataSectionHandler = self._refuse
+        if self._has_references:
+            parser.CharacterDataHandler = self._on_text
         parser.Parse(body, True)  # noqa: FBT003 - expat's own signature
 
     def _on_namespace(self, prefix: str | None, space: str | None) -> None:
@@ -192,7 +200,9 @@ class _Element:
         if self.root is None and prefix is None:
             self._inherits = False
 
-    def _on_start(self, name: str, _attributes: dict[str, str]) -> None:
+    def _on_start(self, name: str, attributes: dict[str, str]) -> None:
+        if self._has_references and any(map(_LINES.search, attributes.values())):
+            raise _UnfitError
         self._depth += 1
         self._count += 1
         bare = "}" not in name
@@ -202,6 +212,11 @@ class _Element:
             raise _UnfitError
         if self.root is None:
             self.root = "{" + name
+
+    @staticmethod
+    def _on_text(text: str) -> None:
+        if "\r" in text:
+            raise _UnfitError
 
     def _on_end(self, _name: str) -> None:
         self._depth -= 1
@@ -272,7 +287,7 @@ def wrap(
 ) -> Wrapped:
     """Return the stored form of a body; with `is_text`, a body without a type is text if it can be.
 
-    Raises ValueError for a content type with a character that XML cannot carry.
+    Raises ValueError for a content type with a character that no name has.
     """
     kind = "text" if type is None and is_text else form_of(type)
     if kind == "bytes" or not body:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
+from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import DISCO_INFO, PUBQUEUE, SHIM
 from pubqueue_xeps.wire.requests import IqRequest
 from pubqueue_xeps.wire.times import read_time
@@ -179,7 +180,7 @@ class RecordPage:
 
 def question(name: str, node: str | None = None, **words: object) -> IqRequest:
     """Ask for a page: `events`, `items`, `nodes` or `transactions`."""
-    what = name if node is None else f"{name} of node {node!r}"
+    what = name if node is None else f"{name} of node {checked(node, 'The node')!r}"
     inner = f"<{name} xmlns='{PUBQUEUE}'{attributes(node=node, **words)}/>"
     return IqRequest("get", f"a page of {what}", inner)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB, SHIM
 from pubqueue_xeps.wire.times import until
-from pubqueue_xeps.wire.xml_text import attributes, content, legal, quote
+from pubqueue_xeps.wire.xml_text import attributes, content, kept, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.wire.times import When
@@ -26,6 +27,7 @@ KNOWN: Final = f" xmlns:q='{PUBQUEUE}' q:answer='known'"
 DEAD: Final = f".//{{{PUBQUEUE}}}dead"
 KNOWN_ITEM: Final = f".//{{{PUBQUEUE}}}known"
 SKIPPED: Final = f".//{{{PUBQUEUE}}}skipped"
+ITEMS: Final = f".//{{{PUBSUB}}}publish/{{{PUBSUB}}}item"
 
 
 def item(name: str, payload: bytes) -> bytes:
@@ -62,18 +64,13 @@ def named(group: str | None) -> str | None:
     """Return the name of a group; raise ValueError if it is invalid."""
     if group == "":
         raise ValueError("group is empty; it takes a name, or None for no group")
-    if group is None:
-        return None
-    try:
-        return legal(group)
-    except ValueError as error:
-        raise ValueError(f"group {group!r} {error}") from None
+    return None if group is None else checked(group, f"group {group!r}")
 
 
 def identified(id: object) -> str | None:  # noqa: A002 - the name of the attribute
     """Return the id of an item, or None for none; raise ValueError if it is invalid."""
     if id is None or (isinstance(id, str) and id):
-        return id
+        return id and checked(id, f"id {id!r}")
     raise ValueError(f"id is {id!r}; it takes a non-empty text, or None for a unique id")
 
 
@@ -105,6 +102,12 @@ def skipped(answer: Element) -> bool:
     return len(answer) > 0 and answer.find(SKIPPED) is not None
 
 
+def other_id(answer: Element, asked: Container[str]) -> str | None:
+    """Return an id in the answer under which no item was to be published, or None: it was changed on the way."""
+    found = (item.get("id", "") for item in answer.iterfind(ITEMS)) if len(answer) else ()
+    return next((name for name in found if name not in asked), None)
+
+
 def death(answer: Element) -> str | None:
     """Return why the published item is dead, or None if it is not."""
     dead = answer.find(DEAD) if len(answer) else None
@@ -127,8 +130,5 @@ def _header(name: object, value: object) -> str:
         raise TypeError(f"header {name!r} has a {wrong} that is not text")
     if not name:
         raise ValueError("there is a header without a name")
-    try:
-        quoted, text = quote(legal(name)), content(legal(value))
-    except ValueError as error:
-        raise ValueError(f"header {name!r} {error}") from None
-    return f"<header name={quoted}>{text}</header>"
+    what = f"header {name!r}"
+    return f"<header name={quote(checked(name, what))}>{content(kept(value, what))}</header>"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 from xml.etree.ElementTree import Element
 
+from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import CLIENT, COMPONENT, QOS
 from pubqueue_xeps.wire.requests import IqRequest
-from pubqueue_xeps.wire.xml_text import attributes, legal, xml_text
+from pubqueue_xeps.wire.xml_text import attributes, kept_element, xml_text
 
 Verb = Literal["acknowledged", "assured", "deliver"]
 
@@ -72,20 +73,14 @@ def embedded(message: Element) -> str:
     bare = Element(message.tag, {k: v for k, v in message.items() if k not in ("from", "to")})
     bare.text = message.text
     bare.extend(message)
-    try:
-        return legal(xml_text(bare, QOS))
-    except ValueError as error:
-        raise ValueError(f"The message {error}.") from None
+    return kept_element(xml_text(bare, QOS), "The message")
 
 
 def identified(msg_id: str) -> str:
     """Return the id of a message; raise ValueError if it is empty, too long, or not valid in XML."""
     if not 0 < len(msg_id.encode("utf-8", "replace")) <= MAX_ID_BYTES:
         raise ValueError(f"msg_id is {msg_id!r}; it takes a text of 1 to {MAX_ID_BYTES} bytes.")
-    try:
-        return legal(msg_id)
-    except ValueError as error:
-        raise ValueError(f"msg_id {error}.") from None
+    return checked(msg_id, "msg_id")
 
 
 def concerns(iq: Element) -> bool:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import DATA, PUBQUEUE, PUBSUB, QUEUEING, SUBSCRIBE_OPTIONS
 from pubqueue_xeps.wire.requests import IqRequest, publishing
 from pubqueue_xeps.wire.times import read_time
-from pubqueue_xeps.wire.xml_text import attributes, content, legal, quote
+from pubqueue_xeps.wire.xml_text import attributes, content, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.refusals import Outcome
 
 
+NODE: Final = "The node's name"
 TOUCHED: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
 
 
@@ -30,7 +32,7 @@ class ItemRequests:
     """
 
     def __init__(self, node: str) -> None:
-        named = f"node={quote(node)}"
+        named = f"node={quote(checked(node, NODE))}"
         self._retract = f"<pubsub xmlns='{PUBSUB}'><retract {named}><item id="
         self._unlock = f"<pubsub xmlns='{PUBSUB}'><unlock xmlns='{QUEUEING}' {named}><item id="
         self._touch = f"<touch xmlns='{PUBQUEUE}' {named}"
@@ -77,7 +79,8 @@ def request(node: str, item: str) -> IqRequest:
     """Ask to delete an item, and to report whether a worker had it; raise ValueError for an invalid id."""
     if publishing.identified(item) is None:
         raise ValueError("id is None; a retract needs the id of an item")
-    inner = f"<retract node={quote(legal(node))}{publishing.KNOWN}><item id={quote(legal(item))}/></retract>"
+    of = quote(checked(node, NODE))
+    inner = f"<retract node={of}{publishing.KNOWN}><item id={quote(item)}/></retract>"
     return IqRequest(
         "set", f"the retract of {item!r}", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
     )
@@ -100,7 +103,7 @@ SUBSCRIPTION: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscription"
 
 def subscribe(node: str, jid: str, answers: Mapping[str, str]) -> IqRequest:
     """Ask to subscribe, with these answers to the form of options."""
-    inner = f"<subscribe{attributes(node=node, jid=jid)}/>{_options(answers)}"
+    inner = f"<subscribe{attributes(node=checked(node, NODE), jid=jid)}/>{_options(answers)}"
     return _question(f"the subscription to {node!r}", inner)
 
 

@@ -78,6 +78,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#filter", "text-single", "Which items of the source enter this queue, by their headers; empty: all", "filter"),
     Field("x-queueing#backoff_min", "text-single", "Seconds of delay after the first failure", "backoff_min"),
     Field("x-queueing#backoff_max", "text-single", "Maximum seconds of delay after a failure", "backoff_max"),
+    Field("x-queueing#backoff_jitter", "text-single", "Share by which delays are made longer at random, from 0 to 1", "backoff_jitter"),
     Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of a finished item absorbs another publish", "dedup_window"),
     Field("x-queueing#max_queue_requests", "text-single", "Maximum number of parallel requests of a subscriber", "max_queue_requests"),
     Field("x-queueing#group_limit", "text-single", "Maximum number of items of a group in flight", "group_limit"),
@@ -177,7 +178,9 @@ def shown_new() -> dict[str, str]:
 
 def values_of(field: Field, text: str) -> list[str]:
     """Return the values of a field; only some types have several."""
-    return text.splitlines() if field.type in MULTIPLE else [text]
+    if field.type not in MULTIPLE:
+        return [text]
+    return text.split("\n") if text else []
 
 
 def wanted(form: Mapping[str, Sequence[str]]) -> Settings:

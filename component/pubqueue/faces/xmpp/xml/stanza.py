@@ -15,6 +15,7 @@ from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.model.entities import Jid, Millis
 from pubqueue_xeps.wire import ns
+from pubqueue_xeps.wire.names import is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,7 +194,7 @@ def _jid_of(text: str) -> Jid | None:
 def is_bare(text: str) -> bool:
     """Return whether the text is a JID without a resource, on one line."""
     jid = jid_of(text)
-    return jid is not None and "/" not in jid and text.isprintable()
+    return jid is not None and "/" not in jid and is_clean(text)
 
 
 # Size limits of answers: Prosody and ejabberd refuse stanzas of more than 262,144 bytes from the service or to a client.
