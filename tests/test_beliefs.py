@@ -61,7 +61,7 @@ SHOWN = {
         "test_a_claim_that_a_clock_ahead_has_made_holds_up_nobody",
     "consumers of HornetQ": "faces/rest/hornetq/test_pulling.py::test_consumers_hold_over_a_restart "
         "faces/rest/hornetq/test_pulling.py::test_an_idle_consumer_is_closed_and_made_again_by_its_link "
-        "faces/rest/hornetq/test_pulling.py::test_a_consumer_of_a_clock_that_was_ahead_is_closed",
+        "faces/rest/hornetq/test_pulling.py::test_a_consumer_of_a_clock_that_was_ahead_is_idle_as_soon_as_others",
     "assured messages that are held": "engine/test_kept_messages.py::test_held_ends_in_time_and_answers_are_forgotten",
 }
 # fmt: on
