@@ -277,7 +277,7 @@ class House:
             "requests": admission.count,
             "bytes": admission.byte_count,
             "reads": admission.reads,
-            "accounts that wait": len(admission._waiting),
+            "accounts that wait": admission.lines,
             "bytes kept for clients": KEPT.size,
         }
         return [f"{count} {what} are left" for what, count in counts.items() if count]

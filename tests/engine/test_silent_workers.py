@@ -7,7 +7,7 @@ import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
-from harness.patience import until
+from harness.patience import turns, until
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.engine.broker import Broker
@@ -247,7 +247,7 @@ async def test_who_keeps_the_work_of_an_account_is_asked_when_another_leaves_and
         await account_holds(broker, ANN, PHONE)
         workers = SilentWorkers(0)
         async with watching(broker, store, workers, lambda _jid: True) as pinger:
-            await asyncio.sleep(0)  # it runs
+            await turns()  # it runs
             reply = await broker.handle(Leave(ANN))
             assert reply == Doubted((PHONE,))
             workers.doubt(reply.jids)
@@ -279,6 +279,6 @@ async def test_without_a_stream_nobody_is_doubted_in_vain():
     workers.doubt([ANN])
     async with served() as (broker, store):
         async with watching(broker, store, workers, lambda _jid: False):
-            await asyncio.sleep(0)  # it runs
+            await turns()  # it runs
             workers.doubt([ANN, PHONE])
         assert not workers.doubts(PHONE)

@@ -195,6 +195,11 @@ class Admission:
 
     # --- those who wait ---------------------------------------------------------------------------
 
+    @property
+    def lines(self) -> int:
+        """How many lines of requests wait: one for each account, and one for its reads."""
+        return len(self._waiting)
+
     def _look_soon(self) -> None:
         """Let some in with the next turn of the loop."""
         if self._looking is None:

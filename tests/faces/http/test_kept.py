@@ -215,7 +215,7 @@ async def test_what_is_sent_behind_a_request_that_waits_is_read_no_further():
         await until(lambda: it.part.waiting)
         client.writer.write((HEAD.format("/body", 100_000).encode() + b"x" * 100_000) * 160)
         (at,) = it.host.listener.connections
-        await until(lambda: not at._transport.is_reading())
+        await until(lambda: not at.is_read)
         await turns(20)
         assert 0 < it.budget.of("eve") == it.budget.size < MIB
         it.part.go_on.set()

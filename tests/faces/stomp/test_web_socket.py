@@ -147,8 +147,9 @@ FRAGMENT, PING = b"\0\x80abcd", b"\x89\x80abcd"
 
 async def raw(client, frames):
     """Send bytes of frames as they are."""
-    transport = client.socket.get_extra_info("socket")
-    await asyncio.get_running_loop().sock_sendall(transport._sock, frames)
+    beside = client.socket.get_extra_info("socket").dup()
+    await asyncio.get_running_loop().sock_sendall(beside, frames)
+    beside.close()
 
 
 @pytest.mark.parametrize("is_known", [False, True])

@@ -182,6 +182,11 @@ class ClientConnection(asyncio.Protocol):
             self._admission.ended(Reason.MEMORY, peer=self.peer)
             self._call(self.on_given_up)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether what the client sends is read now."""
+        return self.is_open and self._transport is not None and self._transport.is_reading()
+
     def pause_reading(self) -> None:
         """Stop reading. The client does not count as idle until reading resumes."""
         self._is_resting = False
@@ -287,7 +292,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _rest(self) -> None:
         """Read no more of the client in this turn of the loop, unless the protocol does not want to read anyway."""
-        if self.is_open and self._transport is not None and self._transport.is_reading():
+        if self._transport is not None and self.is_read:
             self._is_resting = True
             self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._go_on)
