@@ -1,4 +1,4 @@
-"""`.venv/bin/python -m bench.floods`: what one account, or somebody without any, makes the service keep, and how long others wait.
+"""`.venv/bin/python -m bench.floods`: what one account, or a client without one, makes the service keep, and how long others wait.
 
 Each flood has a service of its own, with all protocols. It begins what it does not finish, or does not read, on as many
 connections as it gets. Meanwhile another account publishes messages over REST, one after the other, from a process of its own.
@@ -55,7 +55,7 @@ MOST: Final = 40.0
 NEVER: Final = 99_999_999
 DESCRIPTORS: Final = 30_000
 LARGE: Final = 11 * MIB
-"""Bytes of a message of gRPC that does not come whole."""
+"""Bytes of a message of gRPC that is not complete."""
 
 Ports = dict[str, int]
 
@@ -104,7 +104,7 @@ def heads(ports: Ports, over: Event) -> None:
 
 
 def piped(ports: Ports, over: Event) -> None:
-    """Requests without an account, all at once, whose answers nobody reads."""
+    """Requests without an account, all at once, whose answers are not read."""
     crowd = Crowd(ports["rest"])
     crowd.say(95, b"GET /rest/nothing HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000)
     _stays(crowd, over)
@@ -250,7 +250,7 @@ def consumers(ports: Ports, over: Event) -> None:
 
 
 class Caller:
-    """A connection of gRPC with calls whose messages do not come whole."""
+    """A connection of gRPC with calls whose messages are not complete."""
 
     def __init__(self, port: int, path: str, calls: int, by: str) -> None:
         self._socket = socket.create_connection((HOST, port), 5)

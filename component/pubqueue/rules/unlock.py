@@ -196,7 +196,7 @@ def longest(node: Node, now: Millis) -> Millis:
 
 
 def recover(request: Recover, facts: RecoverFacts) -> Decision:
-    """Limit locks to the deadline of a new one, and begin delays anew that a clock that was ahead has given."""
+    """Limit locks to the deadline of a new one, and begin delays again that a clock that was ahead has given."""
     right = [_corrected(item, node, facts.now) for item, node in facts.items]
     changes = tuple([change for change in right if change is not None])
     following = _FOLLOWING.get(request.among)

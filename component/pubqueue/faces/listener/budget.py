@@ -24,14 +24,14 @@ class Keeper(Protocol):
     """Keeps bytes of a client: a connection, or one of several messages on it."""
 
     def give_up(self) -> None:
-        """Forget them, and tell the client. The budget has forgotten them already."""
+        """Forget them, and notify the client. The budget has forgotten them already."""
 
 
 class Budget:
     """Counts the bytes that keepers keep, by owner.
 
     When all together keep too much, the owner with the most bytes gives up what it began first. So an account can use what others
-    leave, and never take from them: whoever has less than the largest owner keeps what it has. Strangers have a part of it.
+    leave, and never take from them: an owner with less than the largest one keeps what it has. Strangers have a part of it.
     """
 
     def __init__(self, most: int = MOST) -> None:
