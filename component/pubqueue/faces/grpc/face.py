@@ -99,6 +99,7 @@ class GrpcFace:
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
         self._who = Who(accounts, broker.service, settings.anonymous)
         self.calls, self.front = GrpcCalls(), Front(WORD)
+        self.answering = Answering(self.calls, self._call)
         self.traffic = Traffic(connections=self.front.listener.counts, calls=self.calls)
         self.service = accounts.principals.service(broker.service)
         self._services = tuple(one.name for one in (*tech.SERVICES, *v1.SERVICES))
@@ -132,7 +133,7 @@ class GrpcFace:
         if self._server is not None:
             return
         address = await self.front.open(self._places)
-        server, answering = grpc.aio.server(options=OPTIONS), Answering(self.calls, self._call)
+        server, answering = grpc.aio.server(options=OPTIONS), self.answering
         for one in (*tech.SERVICES, *v1.SERVICES):
             rows, more = one.unary.items(), one.streaming.items()
             unary = {

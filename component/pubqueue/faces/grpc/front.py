@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 PREFIX: Final = 5
 """Bytes before each message of gRPC: a flag, and the length."""
 
+RATIO: Final = 1_032
+"""How many times as large a compressed message may be when it is read: the most that deflate can do."""
+
+MAX_MESSAGE: Final = 12 << 20
+"""Bytes of a message in either direction: one that is slightly too large gets an error of ours."""
+
 ENTRY: Final = 32
 """Bytes that one message takes beside its own, so that very small ones count too."""
 
@@ -48,19 +54,20 @@ class Stream:
     """A call as its connection sees it: a stream of HTTP/2. What is kept of it counts for its account."""
 
     __slots__ = (
-        *("_answer", "_done", "_head", "_is_noted", "_missing", "_part", "_unread", "_unread_size"),
-        *("is_begun", "number", "owner", "relay"),
+        *("_answer", "_done", "_head", "_is_noted", "_is_over", "_messages", "_missing", "_part"),
+        *("_waiter", "_whole", "is_begun", "number", "owner", "relay"),
     )
 
     def __init__(self, relay: Relay, number: int) -> None:
         self.relay, self.number = relay, number
         self.owner = STRANGERS
-        self.is_begun = self._is_noted = False
+        self.is_begun = self._is_noted = self._is_over = False
         """Whether a handler has it."""
         self._head, self._missing, self._part = b"", 0, 0
-        self._unread: deque[int] = deque()
-        """Sizes of the messages that are whole and that the handler has not read."""
-        self._unread_size = self._done = self._answer = 0
+        self._messages: deque[tuple[int, int]] = deque()
+        """Of each message that has begun and that the handler has not read: its bytes, and how many it may have when it is read."""
+        self._whole = self._done = self._answer = 0
+        self._waiter: asyncio.Future[None] | None = None
 
     def came(self, data: bytes, at: int, end: int) -> None:
         """Count the part of a chunk that belongs to its messages."""
@@ -69,24 +76,42 @@ class Stream:
                 head = self._head + data[at : min(end, at + PREFIX - len(self._head))]
                 at += len(head) - len(self._head)
                 self._part = len(head)
-                if len(head) < PREFIX:
-                    self._head = head
+                self._head = head if len(head) < PREFIX else b""
+                if self._head:
                     break
-                self._head, self._missing = b"", int.from_bytes(head[1:])
+                self._missing = int.from_bytes(head[1:])
+                most = min(RATIO * self._missing, MAX_MESSAGE) if head[0] else self._missing
+                self._messages.append((PREFIX + self._missing + ENTRY, most))
+                self._wake()
             some = min(self._missing, end - at)
             self._missing -= some
             self._part += some
             at += some
             if not self._missing:
-                self._unread.append(self._part + ENTRY)
-                self._unread_size += self._part + ENTRY
+                self._whole += self._part + ENTRY
                 self._part = 0
         self._note()
 
+    def over(self) -> None:
+        """Note that no other message comes."""
+        self._is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def coming(self) -> int:
+        """Return how many bytes the next message may have when it is read, as soon as it has begun; 0 if none comes."""
+        while not self._messages and not self._is_over:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._messages[0][1] if self._messages else 0
+
     def read(self, size: int) -> None:
         """Note that the handler has read the next message, and keeps so many bytes of it."""
-        if self._unread:
-            self._unread_size -= self._unread.popleft()
+        if self._messages:
+            self._whole -= self._messages.popleft()[0]
         self._done = size
         self._note()
 
@@ -110,7 +135,7 @@ class Stream:
         self.relay.give_up(self)
 
     def _note(self) -> None:
-        size = self._part + self._unread_size + self._done + self._answer
+        size = self._part + self._whole + self._done + self._answer
         if (size > SMALL or self._is_noted) and self.relay.streams.get(self.number) is self:
             self._is_noted = size > SMALL
             self.relay.front.budget.note(self, self.owner, size)
@@ -169,7 +194,7 @@ class Relay(asyncio.Protocol):
         """What is not a whole frame of the client yet."""
         self._last = self._block = 0
         """The last call, and the bytes of the headers that are not whole."""
-        self._is_passing = self._is_noted = False
+        self._is_passing = self._is_noted = self._ends = False
         self._for_server: list[bytes] = []
         self._for_client: list[bytes] = []
         """Frames of ours that wait for the end of one that is passed on."""
@@ -239,8 +264,10 @@ class Relay(asyncio.Protocol):
             elif kind == RST_STREAM:
                 self.end(number)
             elif kind in (HEADERS, CONTINUATION):
+                if kind == HEADERS:
+                    self._ends = bool(flags & END_STREAM)
                 self._block = 0 if flags & END_HEADERS else self._block + after - at
-                if not self._block and self._begins(number):
+                if not self._block and self._begins(number, ends=self._ends):
                     less = bytes([flags & ~END_HEADERS])
                     out += (data[begun : at + 4], less, data[at + 5 : after], _numbered(number))
                     begun = after
@@ -257,13 +284,19 @@ class Relay(asyncio.Protocol):
             if flags & PADDED and at < end:
                 at, end = at + 1, end - data[at]
             stream.came(data, at, end)
+            if flags & END_STREAM:
+                stream.over()
 
-    def _begins(self, number: int) -> bool:
+    def _begins(self, number: int, *, ends: bool) -> bool:
         """Note a call that begins, and return whether one does; the server ignores headers with other numbers."""
         if number <= self._last or not number % 2:
+            if ends and number in self.streams:
+                self.streams[number].over()
             return False
         self._last = number
-        self.streams[number] = Stream(self, number)
+        stream = self.streams[number] = Stream(self, number)
+        if ends:
+            stream.over()
         if len(self.streams) > 2 * MAX_STREAMS:
             self.connection.cut(Reason.MEMORY)
         self.front.begins(self)
@@ -325,6 +358,7 @@ class Relay(asyncio.Protocol):
         stream = self.streams.pop(number, None)
         if stream is None:
             return
+        stream.over()
         self.front.budget.forget(stream)
         if not stream.is_begun:
             self.front.begun(stream)
@@ -449,9 +483,9 @@ UNKNOWN_CONNECTION: Final = CallError(StatusCode.PERMISSION_DENIED, "The connect
 class Front:
     """Accepts the connections of a face, which is a word of the program, and passes them on to its server of gRPC."""
 
-    def __init__(self, face: str, bounds: Bounds = BOUNDS, budget: Budget = KEPT) -> None:
+    def __init__(self, face: str, budget: Budget = KEPT) -> None:
         self.budget = budget
-        self.listener = Listener(face, lambda one: Relay(self, one), bounds, budget=budget)
+        self.listener = Listener(face, lambda one: Relay(self, one), BOUNDS, budget=budget)
         self._folder = ""
         self._names = count(1)
         self._relays: dict[str, Relay] = {}
@@ -533,7 +567,9 @@ class Front:
             raise UNKNOWN_CONNECTION
         stream = relay.streams.get(int(number))
         if stream is None:  # it has ended meanwhile
-            return Stream(relay, int(number))
+            stream = Stream(relay, int(number))
+            stream.over()
+            return stream
         if not stream.is_begun:
             self.begun(stream)
         return stream

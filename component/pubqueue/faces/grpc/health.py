@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_REQUEST: Final = 4 << 10
 """Bytes of a request."""
 
+MAX_UNPACKED: Final = 128 << 10
+"""Bytes that a request may have when it is read, if it is compressed."""
+
 MAX_CALLS: Final = 1_000
 MAX_CALLS_OF_ADDRESS: Final = 500
 MAX_CALLS_OF_CONNECTION: Final = 20
@@ -178,8 +181,11 @@ async def _requests_of(context: Context, stream: Stream) -> AsyncIterator[Any]:
         CallError: one is too large, or no request.
 
     """
-    while isinstance(request := await context.read(), Unread):
+    while await stream.coming() <= MAX_UNPACKED:
+        if not isinstance(request := await context.read(), Unread):
+            return
         stream.read(request.size)
         if request.size > MAX_REQUEST:
             raise TOO_LARGE
         yield whole(request)
+    raise TOO_LARGE
