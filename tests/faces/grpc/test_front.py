@@ -6,7 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from itertools import count
 from os import F_OK, access, listdir, stat
-from types import SimpleNamespace
+from time import monotonic
+from unittest.mock import MagicMock
 
 import grpc
 import pytest
@@ -62,7 +63,7 @@ def message(size, flag=0):
 
 def a_stream(most=1 << 20):
     front = Front("grpc", budget=Budget(most))
-    relay = Relay(front, SimpleNamespace(last_words=None, peer="192.0.2.1"))
+    relay = Relay(front, MagicMock(is_open=True, is_full=False, peer="192.0.2.1"))
     relay.streams[1] = Stream(relay, 1)
     return relay.streams[1], front.budget
 
@@ -88,7 +89,8 @@ def test_messages_are_counted_in_any_pieces(sizes, pieces):
 def test_padding_does_not_count():
     stream, budget = a_stream()
     data = message(9_000)[:-1]
-    stream.relay._pass_on(
+    stream.relay.server_made(MagicMock())
+    stream.relay.data_received(
         frame(DATA, b"\x05" + data[:3] + bytes(5), stream=1, flags=PADDED)
         + frame(DATA, b"\xff" + data[3:] + bytes(255), stream=1, flags=PADDED)
         + frame(DATA, b"", stream=1, flags=PADDED)
@@ -98,11 +100,9 @@ def test_padding_does_not_count():
 
 async def test_what_comes_next_is_known_from_its_head():
     stream, _ = a_stream()
+    stream.came(message(9), 0, PREFIX - 1)
     coming = asyncio.create_task(stream.coming())
-    for byte in message(9)[:PREFIX]:
-        await asyncio.sleep(0)
-        assert not coming.done()
-        stream.came(bytes([byte]), 0, 1)
+    stream.came(message(9), PREFIX - 1, PREFIX)
     assert await coming == 9
     stream.came(bytes(9) + message(50, flag=1) + message(1 << 20, flag=1)[:PREFIX], 0, 9 + 55 + 5)
     stream.read(9)
@@ -112,6 +112,55 @@ async def test_what_comes_next_is_known_from_its_head():
     stream.read(0)
     stream.over()
     assert await stream.coming() == 0
+
+
+def passed_on(pieces, answers):
+    """Return what the server and the client get, if they send in these pieces."""
+    relay = Relay(Front("grpc", Budget()), MagicMock(is_open=True, is_full=False, peer="192.0.2.1"))
+    server = MagicMock()
+    relay.server_made(server)
+    for one in pieces:
+        relay.data_received(one)
+    for one in answers:
+        relay.sent(one)
+    assert [*relay.streams] == [3]
+    to_server = b"".join(call.args[0] for call in server.write.call_args_list)
+    return to_server, b"".join(call.args[0] for call in relay.connection.write.call_args_list)
+
+
+def test_frames_are_passed_on_whichever_way_they_are_cut():
+    data = frame(HEADERS, b"abc", stream=1, flags=END_HEADERS) + frame(HEADERS, b"d", stream=3)
+    data += frame(CONTINUATION, b"ef", stream=3, flags=END_HEADERS) + frame(
+        DATA, message(9), stream=1
+    )
+    reply = frame(HEADERS, b"x", stream=1) + frame(CONTINUATION, b"yz", stream=1, flags=END_HEADERS)
+    reply += frame(DATA, b"data", stream=1) + frame(HEADERS, b"t", stream=1, flags=END_STREAM | 4)
+    whole = passed_on([data], [reply])
+    assert whole[1] == reply
+    assert whole[0].startswith(PREFACE + frame(HEADERS, b"abc", stream=1) + bytes(2))
+    assert whole[0].endswith(frame(DATA, message(9), stream=1))
+    for at in range(1, len(data)):
+        assert passed_on([data[:at], data[at:]], [reply]) == whole
+    for at in range(1, len(reply)):
+        assert passed_on([data], [reply[:at], reply[at:]]) == whole
+
+
+def test_frames_of_ours_stand_between_frames_of_the_server():
+    reply = frame(HEADERS, b"x", stream=3) + frame(CONTINUATION, b"yz", stream=3, flags=END_HEADERS)
+    reply += frame(DATA, b"data", stream=3)
+    ours = frame(RST_STREAM, CALM.to_bytes(4), stream=1)
+    first, last = len(reply) - len(frame(DATA, b"data")), len(reply)
+    places = dict.fromkeys(range(HEAD), 0) | dict.fromkeys(range(HEAD, first + HEAD), first)
+    for at in range(1, len(reply)):
+        stream, _ = a_stream()
+        relay = stream.relay
+        relay.server_made(MagicMock())
+        relay.sent(reply[:at])
+        stream.give_up()
+        relay.sent(reply[at:])
+        found = b"".join(call.args[0] for call in relay.connection.write.call_args_list)
+        place = places.get(at, last)
+        assert found == reply[:place] + ours + reply[place:]
 
 
 # --- on the wire: a client that says every frame itself
@@ -209,7 +258,6 @@ async def test_a_call_in_single_bytes_is_answered(client):
     for byte in request:
         client.writer.write(bytes([byte]))
         await client.writer.drain()
-        await asyncio.sleep(0)
     assert (await answer_of(client, 1)).message_ids
 
 
@@ -294,7 +342,7 @@ async def test_many_small_messages_that_are_not_read_count(side, client):
 
 async def test_large_messages_of_an_account_are_read_as_there_is_room(side, client, monkeypatch):
     answering = side.face.answering
-    monkeypatch.setattr(answering.reading, "_each", MAX_MESSAGE)
+    monkeypatch.setattr(answering.reading, "each", MAX_MESSAGE)
     first, second = client.open(PUBLISH, *basic("etl")), client.open(PUBLISH, *basic("etl"))
     client.data(first, message(MAX_MESSAGE)[: MAX_FRAME - 100])
     client.data(second, message(300_000)[: MAX_FRAME - 100])
@@ -363,11 +411,14 @@ class TestFew:
             prober.data(number, message(0), flags=END_STREAM)
             await prober.until(DATA, number)
             (one,) = side.face.front.listener.connections
-            one.look(one._admission.clock() + 3_600)
+            one.look(monotonic() + 3_600)
             assert one.is_open
+            (relay,) = side.face.front.relays.values()
             prober.writer.write(frame(RST_STREAM, CALM.to_bytes(4), stream=number))
-            await until(lambda: not side.face.front.listener.connections or not one._protocol.asked)
-            one.look(one._admission.clock() + module.BETWEEN + 1)
+            await until(lambda: not relay.asked)
+            one.look(monotonic() + module.BETWEEN - 1)
+            assert one.is_open
+            one.look(monotonic() + module.BETWEEN + 1)
             await prober.end()
 
     async def test_a_user_has_too_many_connections(self, side, channel):
@@ -387,15 +438,15 @@ async def test_many_calls_at_once_wait_in_their_connections_and_all_are_answered
     monkeypatch.setattr(module, "NOT_BEGUN", 3)
     calls = [stub.GetTopic(topic=TOPIC) for _ in range(200)]
     assert {one.name for one in await asyncio.gather(*calls)} == {TOPIC}
-    assert not side.face.front._not_begun
-    assert not side.face.front._waiting
+    assert not side.face.front.not_begun
+    assert not side.face.front.waiting
 
 
 async def test_a_face_that_stops_with_open_calls_leaves_nothing(side, client):
     number = client.open(PUBLISH, *basic("etl"))
     client.data(number, message(60_000)[:16_000])
     await until(lambda: side.face.front.budget.size)
-    folder = side.face.front._folder
+    folder = side.face.front.folder
     assert stat(folder).st_mode & 0o777 == 0o700
     assert listdir(folder) == ["server"]
     await asyncio.wait_for(side.face.stop(), TIMEOUT)

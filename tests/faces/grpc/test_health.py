@@ -41,13 +41,13 @@ async def test_a_watch_reports_each_change(side, health):
     unknown = health.Watch(HealthCheckRequest(service="nonsense"))
     assert (await watch.read()).status == SERVING
     assert (await unknown.read()).status == UNKNOWN
-    side.face._health.set(serves=False)
+    side.face.health.set(serves=False)
     assert (await watch.read()).status == AWAY
-    side.face._health.set(serves=True)
+    side.face.health.set(serves=True)
     assert (await watch.read()).status == SERVING
     for one in (watch, unknown):
         one.cancel()
-    await until(lambda: not side.face._health._watches)
+    await until(lambda: not side.face.health.watches)
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
@@ -78,7 +78,7 @@ async def test_calls_of_a_connection_are_few_and_of_others_are_not_touched(side,
     async with grpc.aio.insecure_channel(f"{host}:{port}", other) as second:
         assert await code_of(HealthStub(second).Check(HealthCheckRequest())) is StatusCode.OK
     watches.pop().cancel()
-    await until(lambda: side.face._health._open.total() < MAX_CALLS_OF_CONNECTION)
+    await until(lambda: side.face.health.open.total() < MAX_CALLS_OF_CONNECTION)
     assert await code_of(health.Check(HealthCheckRequest())) is StatusCode.OK
     for one in watches:
         one.cancel()

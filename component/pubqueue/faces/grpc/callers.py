@@ -65,7 +65,9 @@ class Turns:
     """
 
     def __init__(self, room: int = ROOM, each: int | None = None) -> None:
-        self._used, self._size, self._each = 0, room, each or room // 2
+        self._used, self._size = 0, room
+        self.each = each or room // 2
+        """Bytes that an account may have, or one request that is larger."""
         self._of: dict[str, int] = {}
         """The bytes that each account uses."""
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
@@ -119,7 +121,7 @@ class Turns:
                 del self._waiting[account]
                 continue
             size, mine = line[0][0], self._of.get(account, 0)
-            if not mine or mine + size <= self._each:
+            if not mine or mine + size <= self.each:
                 has_room = not self._used or self._used + size <= self._size
                 return account if has_room else None
         return None

@@ -1,6 +1,6 @@
 """The front of gRPC: it accepts the connections, and counts what the server of gRPC keeps of the calls on them.
 
-The server of gRPC buffers messages that are not whole where nobody sees them, and bounds no connections. So it listens on a socket in
+The server of gRPC buffers messages that are not whole, shows to no program how many bytes they are, and bounds no connections. So it listens on a socket in
 a private folder, and only the front connects to it: once for each client that speaks HTTP/2. The front passes on the frames of HTTP/2
 (RFC 9113) as they are, and reads the heads of the frames and of the messages in them. It adds one field to the headers of a call, its
 number, by which the handler of the call finds its `Stream`.
@@ -156,14 +156,14 @@ BETWEEN: Final = 75.0
 """Seconds that a connection without an account may have between two calls, as a load balancer that asks for health has."""
 
 MAX_STREAMS: Final = 1_000
-"""Calls that may be open on a connection. A client may begin more before it has heard of that."""
+"""Calls that may be open on a connection. A client may begin more before it gets the server's settings."""
 
 DATA, HEADERS, RST_STREAM, GOAWAY, CONTINUATION = 0, 1, 3, 7, 9
 END_STREAM, END_HEADERS, PADDED = 1, 4, 8
 NO_ERROR, CANCEL, ENHANCE_YOUR_CALM = 0, 8, 11
 
 NUMBER: Final = "x-pubqueue-stream"
-"""The field of the headers of a call with its number; the last one counts, for it is ours."""
+"""The field of the headers of a call with its number; the last one counts: it is ours."""
 
 
 def frame(kind: int, body: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:
@@ -364,7 +364,7 @@ class Relay(asyncio.Protocol):
             self.front.begun(stream)
 
     def give_up(self, stream: Stream) -> None:
-        """End a call, and no other on the connection: tell its client and the server."""
+        """End a call, and no other on the connection: with its client, and with the server."""
         number = stream.number
         if self.streams.get(number) is not stream:
             return
@@ -486,14 +486,18 @@ class Front:
     def __init__(self, face: str, budget: Budget = KEPT) -> None:
         self.budget = budget
         self.listener = Listener(face, lambda one: Relay(self, one), BOUNDS, budget=budget)
-        self._folder = ""
+        self.folder = ""
+        """Where the server listens."""
         self._names = count(1)
-        self._relays: dict[str, Relay] = {}
-        self._not_begun = 0
-        self._waiting: deque[Relay] = deque()
+        self.relays: dict[str, Relay] = {}
+        """The connections that have come to the server, by the names by which calls know them."""
+        self.not_begun = 0
+        """Calls that no handler has."""
+        self.waiting: deque[Relay] = deque()
+        """Connections that are not read for that."""
 
     async def open(self, places: Iterable[Place]) -> str:
-        """Listen, without accepting anybody yet, and return the address for the server of gRPC.
+        """Listen, without accepting any client yet, and return the address for the server of gRPC.
 
         Raises:
             CannotListenError: an address is taken, or none of this machine.
@@ -502,27 +506,27 @@ class Front:
         await self.listener.open(places, accepts=False)
         parent = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or None
         try:
-            self._folder = tempfile.mkdtemp(prefix="pubqueue-", dir=parent)
+            self.folder = tempfile.mkdtemp(prefix="pubqueue-", dir=parent)
         except OSError as problem:
             self.listener.close()
             raise CannotListenError(
                 f"grpc: no folder can be made for the socket of its server ({problem.strerror})"
             ) from None
-        if len(os.fsencode(self._folder)) > MAX_PATH:
+        if len(os.fsencode(self.folder)) > MAX_PATH:
             self.close()
             raise CannotListenError(
                 f"grpc: the name of the folder for temporary files has more than {MAX_PATH} bytes; set TMPDIR"
             )
-        return f"unix:{self._folder}/server"
+        return f"unix:{self.folder}/server"
 
     def connected(self) -> tuple[socket.socket, str]:
         """Return a socket that is connected to the server, and the name by which calls know it."""
         name = str(next(self._names))
-        made, own = socket.socket(socket.AF_UNIX), f"{self._folder}/{name}"
+        made, own = socket.socket(socket.AF_UNIX), f"{self.folder}/{name}"
         try:
             made.setblocking(False)  # noqa: FBT003  # the socket's own
             made.bind(own)
-            made.connect(f"{self._folder}/server")
+            made.connect(f"{self.folder}/server")
         except OSError:
             made.close()
             raise
@@ -534,7 +538,7 @@ class Front:
     def close(self) -> None:
         """Accept no more clients, and remove the folder."""
         self.listener.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     async def stop(self, patience: float) -> None:
         """End all connections."""
@@ -545,11 +549,11 @@ class Front:
 
     def enter(self, relay: Relay) -> None:
         """Know a connection by its name."""
-        self._relays[relay.name] = relay
+        self.relays[relay.name] = relay
 
     def leave(self, relay: Relay) -> None:
         """Know it no more."""
-        self._relays.pop(relay.name, None)
+        self.relays.pop(relay.name, None)
 
     def stream_of(self, peer: str, metadata: Iterable[tuple[str, Any]]) -> Stream:
         """Return the stream of a call that a handler begins with.
@@ -558,7 +562,7 @@ class Front:
             CallError: it has not come by the front, or its client has gone.
 
         """
-        relay = self._relays.get(peer.rpartition("/")[2])
+        relay = self.relays.get(peer.rpartition("/")[2])
         number = ""
         for name, value in metadata:
             if name == NUMBER:
@@ -576,14 +580,14 @@ class Front:
 
     def begins(self, relay: Relay) -> None:
         """Note a call that no handler has."""
-        self._not_begun += 1
-        if self._not_begun > NOT_BEGUN and relay not in self._waiting:
-            self._waiting.append(relay)
+        self.not_begun += 1
+        if self.not_begun > NOT_BEGUN and relay not in self.waiting:
+            self.waiting.append(relay)
             relay.pause("calls")
 
     def begun(self, stream: Stream) -> None:
         """Note that a handler has a call, or that none will."""
         stream.is_begun = True
-        self._not_begun -= 1
-        while self._waiting and self._not_begun <= NOT_BEGUN // 2:
-            self._waiting.popleft().go_on("calls")
+        self.not_begun -= 1
+        while self.waiting and self.not_begun <= NOT_BEGUN // 2:
+            self.waiting.popleft().go_on("calls")
