@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from types import SimpleNamespace
@@ -20,16 +21,17 @@ from harness.servers.users import CHEAP, RIGHT, SERVICE
 from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc.callers import (
-    AT_ONCE,
-    FIRST_READS,
-    HELD,
+    FEWEST_CALLS,
     LARGE,
+    MAX_CALLS,
+    MAX_CALLS_OF_ACCOUNT,
     ROOM,
-    Reading,
+    OpenCalls,
     Turns,
     Unread,
 )
 from pubqueue.faces.grpc.settings import GrpcSettings
+from pubqueue.faces.grpc.statuses import CallError
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.faces.listener.tls import Tls, TlsFiles
 from pubqueue.model.entities import Affiliation, Jid, Principal
@@ -360,111 +362,32 @@ def test_a_request_is_read_once_and_garbage_is_none():
     assert Unread(m.Topic, b"\xff\xff").read() is None
 
 
-class Calls:
-    """Calls of connections, whose messages come when they are let in."""
-
-    def __init__(self):
-        self.reading, self.begun, self.gates = Reading(), [], {}
-
-    def come(self, name, size, account="etl"):
-        self.gates[name] = asyncio.Event()
-
-        async def message():
-            self.begun.append(name)
-            await self.gates[name].wait()
-            return SimpleNamespace(size=size)
-
-        return asyncio.create_task(self.reading.read(account, message))
-
-    async def are_begun(self, *names):
-        await until(lambda: self.begun == list(names))
-
-    def let(self, *names):
-        for name in names:
-            self.gates[name].set()
+async def test_with_room_for_each_an_account_waits_for_itself_alone(crowd):
+    crowd.turns = Turns(1 << 60, ROOM)
+    for name in "abc":
+        crowd.come(name, HALF + 1, "eve")
+        crowd.come(name * 2, HALF + 1, name)
+    await crowd.are("a", "aa", "bb", "cc")
+    crowd.gates["a"].set()
+    await crowd.are("aa", "bb", "cc", "b")
 
 
-@pytest.fixture
-def calls():
-    return Calls()
+def test_an_account_has_half_of_the_calls_and_less_while_others_have_many():
+    calls = OpenCalls()
+    held = {name: fill(calls, name) for name in ("a", "b", "c")}
+    assert held == {"a": MAX_CALLS_OF_ACCOUNT, "b": MAX_CALLS // 4, "c": MAX_CALLS // 8}
+    last = [fill(calls, f"{n}") for n in range(20)]
+    assert min(last) == FEWEST_CALLS, "however many others have"
+    for _ in range(held["a"]):
+        calls.leave("a")
+    assert fill(calls, "new") > MAX_CALLS // 8
 
 
-async def test_a_few_are_read_at_first_and_more_if_they_are_small(calls):
-    assert FIRST_READS == 2
-    tasks = [calls.come(name, 10) for name in "abcdefgh"]
-    await calls.are_begun(*"ab")
-    calls.let("a")
-    await calls.are_begun(*"abcde")  # four at a time
-    calls.let(*"bcdefgh")
-    assert [one.size for one in await asyncio.gather(*tasks)] == [10] * 8
-
-
-async def test_large_ones_are_read_as_many_at_a_time_as_fit_until_too_much_waits(calls):
-    size = AT_ONCE // 4
-    tasks = [calls.come(name, size) for name in "abcdefgh"]
-    await calls.are_begun(*"ab")
-    calls.let("a")
-    await calls.are_begun(*"abcde")
-    calls.let("b")
-    await asyncio.gather(*tasks[:2])
-    assert 2 * size >= HELD
-    calls.let(*"cde")
-    await asyncio.gather(*tasks[:5])
-    assert calls.begun == list("abcde"), "no more are read before one is done"
-    for _ in range(3):
-        calls.reading.done("etl", size)
-    assert calls.begun == list("abcde")
-    calls.reading.done("etl", size)
-    await calls.are_begun(*"abcdefgh")
-    calls.let(*"fgh")
-    await asyncio.gather(*tasks)
-
-
-async def test_other_accounts_do_not_wait(calls):
-    tasks = [calls.come(name, LARGE, "etl") for name in "abc"]
-    await calls.are_begun(*"ab")
-    tasks.append(calls.come("d", 10, "other"))
-    await calls.are_begun(*"abd")
-    calls.let(*"abcd")
-    await asyncio.gather(*tasks)
-
-
-async def test_a_call_that_ends_before_its_turn_or_while_it_is_read_makes_room(calls):
-    tasks = [calls.come(name, 10) for name in "abcd"]
-    await calls.are_begun(*"ab")
-    for one in (tasks[2], tasks[0]):
-        one.cancel()
-    await asyncio.gather(tasks[0], tasks[2], return_exceptions=True)
-    await calls.are_begun(*"abd")
-    calls.let(*"bd")
-    await asyncio.gather(tasks[1], tasks[3])
-
-
-async def test_a_call_that_ends_at_the_moment_of_its_turn_makes_room(calls):
-    loop = asyncio.get_running_loop()
-    gate = asyncio.Event()
-
-    async def message():
-        await gate.wait()
-        loop.call_soon(ending.cancel)  # it has its turn by then, and has not gone on
-        return SimpleNamespace(size=10)
-
-    first = asyncio.create_task(calls.reading.read("etl", message))
-    second = calls.come("b", 10)
-    await calls.are_begun("b")
-    ending, last = calls.come("c", 10), calls.come("d", 10)
-    gate.set()
-    await first
-    await calls.are_begun("b", "d")
-    assert ending.cancelled()
-    calls.let("b", "d")
-    await asyncio.gather(second, last)
-
-
-async def test_a_message_that_cannot_be_read_makes_room(calls):
-    async def broken():
-        raise EOFError
-
-    for _ in range(FIRST_READS + 1):
-        with pytest.raises(EOFError):
-            await calls.reading.read("etl", broken)
+def fill(calls, name):
+    """Open calls until there are too many, and return how many there are."""
+    for count in range(MAX_CALLS + 1):
+        with suppress(CallError):
+            calls.enter(name)
+            continue
+        return count
+    raise AssertionError("there is no bound")

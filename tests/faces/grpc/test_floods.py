@@ -159,7 +159,7 @@ async def test_large_messages_do_not_hold_up_others_and_too_large_ones_have_a_co
         bigger = m.PubsubMessage(data=bytes(21 * MEGABYTE))
         code = await code_of(other.publisher.Publish(topic=QUIET, messages=[bigger]))
         assert code is StatusCode.RESOURCE_EXHAUSTED
-        many = [large, large]
+        many = [large, m.PubsubMessage(data=bytes(2 * MEGABYTE))]
         code = await code_of(other.publisher.Publish(topic=QUIET, messages=many))
         assert code is StatusCode.INVALID_ARGUMENT
     await served(v1, b"x")

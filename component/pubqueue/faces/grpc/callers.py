@@ -19,110 +19,12 @@ from pubqueue.model.entities import Jid, Principal
 from pubqueue.model.limits import share
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from google.protobuf.message import Message
 
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.accounts.credentials import Credentials
-
-
-# Messages of an account are read a few at a time: what is not read stays with the client, by the flow control of HTTP/2.
-#
-# gRPC does not report the size of a message before it is read. So an account begins with few reads at a time. Small messages
-# raise the number, if others wait; a large one sets it to as many as fit. While large messages of an account wait or are done,
-# no others are read for it beyond `HELD` bytes.
-
-HELD: Final = 8 << 20
-"""Bytes of large messages of an account that wait for their turn, or are done; the last one may exceed it."""
-
-AT_ONCE: Final = 16 << 20
-"""Bytes of large messages that are read at a time for an account, if all are as large as the last one."""
-
-FIRST_READS: Final = 2
-MAX_READS: Final = 1_000
-"""How many messages are read at a time at first, and at most."""
-
-
-class _Reads:
-    """The reads of an account. A waiting read is a future, which is done when it may begin."""
-
-    __slots__ = ("allowed", "held", "reading", "waiting")
-
-    def __init__(self) -> None:
-        self.reading, self.held, self.allowed = 0, 0, FIRST_READS
-        self.waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def is_idle(self) -> bool:
-        return not (self.reading or self.held or self.waiting)
-
-    def may_read(self) -> bool:
-        return self.reading < self.allowed and self.held < HELD
-
-    def learn(self, size: int) -> None:
-        """Set how many may be read at a time, after a message of this size."""
-        if size >= LARGE:
-            self.held += size
-            self.allowed = max(FIRST_READS, AT_ONCE // size)
-        elif self.waiting:
-            self.allowed = min(2 * self.allowed, MAX_READS)
-
-    def go_on(self) -> None:
-        """Let waiting reads begin, as far as there is room."""
-        while self.waiting and self.may_read():
-            if not (turn := self.waiting.popleft()).done():
-                self.reading += 1
-                turn.set_result(None)
-
-
-class Reading:
-    """Reads the messages of unary calls, in the order of the calls of each account."""
-
-    def __init__(self) -> None:
-        self._accounts: dict[str, _Reads] = {}
-
-    async def read(self, account: str, read: Callable[[], Awaitable[Unread]]) -> Unread:
-        """Return the message of a call, as soon as there is room for it; `done` has to be called for it."""
-        one = self._accounts.get(account)
-        if one is None:
-            one = self._accounts[account] = _Reads()
-        if one.waiting or not one.may_read():
-            await self._wait(account, one)
-        else:
-            one.reading += 1
-        try:
-            request = await read()
-            one.learn(request.size)
-        finally:
-            one.reading -= 1
-            self._go_on(account, one)
-        return request
-
-    def done(self, account: str, size: int) -> None:
-        """Free the room of a message that was read."""
-        if size >= LARGE:
-            one = self._accounts[account]
-            one.held -= size
-            self._go_on(account, one)
-
-    async def _wait(self, account: str, one: _Reads) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        one.waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                one.reading -= 1
-            else:
-                turn.cancel()
-            self._go_on(account, one)
-            raise
-
-    def _go_on(self, account: str, one: _Reads) -> None:
-        one.go_on()
-        if one.is_idle:
-            self._accounts.pop(account, None)
 
 
 # Large requests are read and done a few at a time, so that others do not wait for all of them.
@@ -134,6 +36,10 @@ LARGE: Final = 256 << 10
 
 ROOM: Final = 16 << 20
 """Bytes of large requests that are done at a time; a larger one is done alone."""
+
+READING: Final = 24 << 20
+"""Bytes of large requests that are read or done at a time for an account. What is not read stays with the client, by the flow control of
+HTTP/2."""
 
 
 class Unread:
@@ -156,13 +62,15 @@ class Unread:
 
 
 class Turns:
-    """Has large requests wait until there is room for them among so many bytes. Accounts take turns, and no account has more than half of the room.
+    """Has large requests wait until there is room for them among so many bytes. Accounts take turns.
 
-    So a client that does not finish what it has begun holds up only its own account.
+    No account has more than `each`, by default half of the room. So a client that does not finish what it has begun holds up only its own account.
     """
 
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self, room: int = ROOM, each: int | None = None) -> None:
         self._used, self._size = 0, room
+        self.each = each or room // 2
+        """Bytes that an account may have, or one request that is larger."""
         self._of: dict[str, int] = {}
         """The bytes that each account uses."""
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
@@ -216,7 +124,7 @@ class Turns:
                 del self._waiting[account]
                 continue
             size, mine = line[0][0], self._of.get(account, 0)
-            if not mine or mine + size <= self._size // 2:
+            if not mine or mine + size <= self.each:
                 has_room = not self._used or self._used + size <= self._size
                 return account if has_room else None
         return None

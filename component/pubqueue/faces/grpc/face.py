@@ -99,10 +99,11 @@ class GrpcFace:
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
         self._who = Who(accounts, broker.service, settings.anonymous)
         self.calls, self.front = GrpcCalls(), Front(WORD)
+        self.answering = Answering(self.calls, self._call)
         self.traffic = Traffic(connections=self.front.listener.counts, calls=self.calls)
         self.service = accounts.principals.service(broker.service)
         self._services = tuple(one.name for one in (*tech.SERVICES, *v1.SERVICES))
-        self._health = Health(self._services, self._stream)
+        self.health = Health(self._services, self._stream)
         self._server: grpc.aio.Server | None = None
         self._pulls = itertools.count(1)
         self.streams = OpenStreams(WORD)
@@ -132,7 +133,7 @@ class GrpcFace:
         if self._server is not None:
             return
         address = await self.front.open(self._places)
-        server, answering = grpc.aio.server(options=OPTIONS), Answering(self.calls, self._call)
+        server, answering = grpc.aio.server(options=OPTIONS), self.answering
         for one in (*tech.SERVICES, *v1.SERVICES):
             rows, more = one.unary.items(), one.streaming.items()
             unary = {
@@ -141,7 +142,7 @@ class GrpcFace:
             }
             streams = {name: answering.streaming((one.name, name), handle) for name, handle in more}
             server.add_generic_rpc_handlers((handlers(Rpcs(one.name, unary, streams)),))
-        self._health.add_to(server)
+        self.health.add_to(server)
         server.add_insecure_port(address)
         self._server = server
         for host, port in self.addresses:
@@ -167,7 +168,7 @@ class GrpcFace:
         if self.grpc.push_to:
             self.pushers.start()
         while True:
-            self._health.set(serves=await self._can_read())
+            self.health.set(serves=await self._can_read())
             await asyncio.sleep(LOOK)
 
     async def _can_read(self) -> bool:
@@ -192,7 +193,7 @@ class GrpcFace:
         self.front.listener.close()
         await self.pushers.stop()
         await self._pusher.close()
-        self._health.set(serves=False)
+        self.health.set(serves=False)
         closing = asyncio.create_task(server.stop(DRAIN + FAREWELL), name="closing")
         await self._broker.drain(DRAIN)
         self.until_stop.end()

@@ -1,6 +1,6 @@
 """The front of gRPC: it accepts the connections, and counts what the server of gRPC keeps of the calls on them.
 
-The server of gRPC buffers messages that are not whole where nobody sees them, and bounds no connections. So it listens on a socket in
+The server of gRPC buffers messages that are not whole, shows to no program how many bytes they are, and bounds no connections. So it listens on a socket in
 a private folder, and only the front connects to it: once for each client that speaks HTTP/2. The front passes on the frames of HTTP/2
 (RFC 9113) as they are, and reads the heads of the frames and of the messages in them. It adds one field to the headers of a call, its
 number, by which the handler of the call finds its `Stream`.
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 PREFIX: Final = 5
 """Bytes before each message of gRPC: a flag, and the length."""
 
+RATIO: Final = 1_032
+"""How many times as large a compressed message may be when it is read: the most that deflate can do."""
+
+MAX_MESSAGE: Final = 12 << 20
+"""Bytes of a message in either direction: one that is slightly too large gets an error of ours."""
+
 ENTRY: Final = 32
 """Bytes that one message takes beside its own, so that very small ones count too."""
 
@@ -48,19 +54,20 @@ class Stream:
     """A call as its connection sees it: a stream of HTTP/2. What is kept of it counts for its account."""
 
     __slots__ = (
-        *("_answer", "_done", "_head", "_is_noted", "_missing", "_part", "_unread", "_unread_size"),
-        *("is_begun", "number", "owner", "relay"),
+        *("_answer", "_done", "_head", "_is_noted", "_is_over", "_messages", "_missing", "_part"),
+        *("_waiter", "_whole", "is_begun", "number", "owner", "relay"),
     )
 
     def __init__(self, relay: Relay, number: int) -> None:
         self.relay, self.number = relay, number
         self.owner = STRANGERS
-        self.is_begun = self._is_noted = False
+        self.is_begun = self._is_noted = self._is_over = False
         """Whether a handler has it."""
         self._head, self._missing, self._part = b"", 0, 0
-        self._unread: deque[int] = deque()
-        """Sizes of the messages that are whole and that the handler has not read."""
-        self._unread_size = self._done = self._answer = 0
+        self._messages: deque[tuple[int, int]] = deque()
+        """Of each message that has begun and that the handler has not read: its bytes, and how many it may have when it is read."""
+        self._whole = self._done = self._answer = 0
+        self._waiter: asyncio.Future[None] | None = None
 
     def came(self, data: bytes, at: int, end: int) -> None:
         """Count the part of a chunk that belongs to its messages."""
@@ -69,24 +76,42 @@ class Stream:
                 head = self._head + data[at : min(end, at + PREFIX - len(self._head))]
                 at += len(head) - len(self._head)
                 self._part = len(head)
-                if len(head) < PREFIX:
-                    self._head = head
+                self._head = head if len(head) < PREFIX else b""
+                if self._head:
                     break
-                self._head, self._missing = b"", int.from_bytes(head[1:])
+                self._missing = int.from_bytes(head[1:])
+                most = min(RATIO * self._missing, MAX_MESSAGE) if head[0] else self._missing
+                self._messages.append((PREFIX + self._missing + ENTRY, most))
+                self._wake()
             some = min(self._missing, end - at)
             self._missing -= some
             self._part += some
             at += some
             if not self._missing:
-                self._unread.append(self._part + ENTRY)
-                self._unread_size += self._part + ENTRY
+                self._whole += self._part + ENTRY
                 self._part = 0
         self._note()
 
+    def over(self) -> None:
+        """Note that no other message comes."""
+        self._is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def coming(self) -> int:
+        """Return how many bytes the next message may have when it is read, as soon as it has begun; 0 if none comes."""
+        while not self._messages and not self._is_over:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._messages[0][1] if self._messages else 0
+
     def read(self, size: int) -> None:
         """Note that the handler has read the next message, and keeps so many bytes of it."""
-        if self._unread:
-            self._unread_size -= self._unread.popleft()
+        if self._messages:
+            self._whole -= self._messages.popleft()[0]
         self._done = size
         self._note()
 
@@ -110,7 +135,7 @@ class Stream:
         self.relay.give_up(self)
 
     def _note(self) -> None:
-        size = self._part + self._unread_size + self._done + self._answer
+        size = self._part + self._whole + self._done + self._answer
         if (size > SMALL or self._is_noted) and self.relay.streams.get(self.number) is self:
             self._is_noted = size > SMALL
             self.relay.front.budget.note(self, self.owner, size)
@@ -131,14 +156,14 @@ BETWEEN: Final = 75.0
 """Seconds that a connection without an account may have between two calls, as a load balancer that asks for health has."""
 
 MAX_STREAMS: Final = 1_000
-"""Calls that may be open on a connection. A client may begin more before it has heard of that."""
+"""Calls that may be open on a connection. A client may begin more before it gets the server's settings."""
 
 DATA, HEADERS, RST_STREAM, GOAWAY, CONTINUATION = 0, 1, 3, 7, 9
 END_STREAM, END_HEADERS, PADDED = 1, 4, 8
 NO_ERROR, CANCEL, ENHANCE_YOUR_CALM = 0, 8, 11
 
 NUMBER: Final = "x-pubqueue-stream"
-"""The field of the headers of a call with its number; the last one counts, for it is ours."""
+"""The field of the headers of a call with its number; the last one counts: it is ours."""
 
 
 def frame(kind: int, body: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:
@@ -169,7 +194,7 @@ class Relay(asyncio.Protocol):
         """What is not a whole frame of the client yet."""
         self._last = self._block = 0
         """The last call, and the bytes of the headers that are not whole."""
-        self._is_passing = self._is_noted = False
+        self._is_passing = self._is_noted = self._ends = False
         self._for_server: list[bytes] = []
         self._for_client: list[bytes] = []
         """Frames of ours that wait for the end of one that is passed on."""
@@ -239,8 +264,10 @@ class Relay(asyncio.Protocol):
             elif kind == RST_STREAM:
                 self.end(number)
             elif kind in (HEADERS, CONTINUATION):
+                if kind == HEADERS:
+                    self._ends = bool(flags & END_STREAM)
                 self._block = 0 if flags & END_HEADERS else self._block + after - at
-                if not self._block and self._begins(number):
+                if not self._block and self._begins(number, ends=self._ends):
                     less = bytes([flags & ~END_HEADERS])
                     out += (data[begun : at + 4], less, data[at + 5 : after], _numbered(number))
                     begun = after
@@ -257,13 +284,19 @@ class Relay(asyncio.Protocol):
             if flags & PADDED and at < end:
                 at, end = at + 1, end - data[at]
             stream.came(data, at, end)
+            if flags & END_STREAM:
+                stream.over()
 
-    def _begins(self, number: int) -> bool:
+    def _begins(self, number: int, *, ends: bool) -> bool:
         """Note a call that begins, and return whether one does; the server ignores headers with other numbers."""
         if number <= self._last or not number % 2:
+            if ends and number in self.streams:
+                self.streams[number].over()
             return False
         self._last = number
-        self.streams[number] = Stream(self, number)
+        stream = self.streams[number] = Stream(self, number)
+        if ends:
+            stream.over()
         if len(self.streams) > 2 * MAX_STREAMS:
             self.connection.cut(Reason.MEMORY)
         self.front.begins(self)
@@ -325,12 +358,13 @@ class Relay(asyncio.Protocol):
         stream = self.streams.pop(number, None)
         if stream is None:
             return
+        stream.over()
         self.front.budget.forget(stream)
         if not stream.is_begun:
             self.front.begun(stream)
 
     def give_up(self, stream: Stream) -> None:
-        """End a call, and no other on the connection: tell its client and the server."""
+        """End a call, and no other on the connection: with its client, and with the server."""
         number = stream.number
         if self.streams.get(number) is not stream:
             return
@@ -449,17 +483,21 @@ UNKNOWN_CONNECTION: Final = CallError(StatusCode.PERMISSION_DENIED, "The connect
 class Front:
     """Accepts the connections of a face, which is a word of the program, and passes them on to its server of gRPC."""
 
-    def __init__(self, face: str, bounds: Bounds = BOUNDS, budget: Budget = KEPT) -> None:
+    def __init__(self, face: str, budget: Budget = KEPT) -> None:
         self.budget = budget
-        self.listener = Listener(face, lambda one: Relay(self, one), bounds, budget=budget)
-        self._folder = ""
+        self.listener = Listener(face, lambda one: Relay(self, one), BOUNDS, budget=budget)
+        self.folder = ""
+        """Where the server listens."""
         self._names = count(1)
-        self._relays: dict[str, Relay] = {}
-        self._not_begun = 0
-        self._waiting: deque[Relay] = deque()
+        self.relays: dict[str, Relay] = {}
+        """The connections that have come to the server, by the names by which calls know them."""
+        self.not_begun = 0
+        """Calls that no handler has."""
+        self.waiting: deque[Relay] = deque()
+        """Connections that are not read for that."""
 
     async def open(self, places: Iterable[Place]) -> str:
-        """Listen, without accepting anybody yet, and return the address for the server of gRPC.
+        """Listen, without accepting any client yet, and return the address for the server of gRPC.
 
         Raises:
             CannotListenError: an address is taken, or none of this machine.
@@ -468,27 +506,27 @@ class Front:
         await self.listener.open(places, accepts=False)
         parent = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0] or None
         try:
-            self._folder = tempfile.mkdtemp(prefix="pubqueue-", dir=parent)
+            self.folder = tempfile.mkdtemp(prefix="pubqueue-", dir=parent)
         except OSError as problem:
             self.listener.close()
             raise CannotListenError(
                 f"grpc: no folder can be made for the socket of its server ({problem.strerror})"
             ) from None
-        if len(os.fsencode(self._folder)) > MAX_PATH:
+        if len(os.fsencode(self.folder)) > MAX_PATH:
             self.close()
             raise CannotListenError(
                 f"grpc: the name of the folder for temporary files has more than {MAX_PATH} bytes; set TMPDIR"
             )
-        return f"unix:{self._folder}/server"
+        return f"unix:{self.folder}/server"
 
     def connected(self) -> tuple[socket.socket, str]:
         """Return a socket that is connected to the server, and the name by which calls know it."""
         name = str(next(self._names))
-        made, own = socket.socket(socket.AF_UNIX), f"{self._folder}/{name}"
+        made, own = socket.socket(socket.AF_UNIX), f"{self.folder}/{name}"
         try:
             made.setblocking(False)  # noqa: FBT003  # the socket's own
             made.bind(own)
-            made.connect(f"{self._folder}/server")
+            made.connect(f"{self.folder}/server")
         except OSError:
             made.close()
             raise
@@ -500,7 +538,7 @@ class Front:
     def close(self) -> None:
         """Accept no more clients, and remove the folder."""
         self.listener.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     async def stop(self, patience: float) -> None:
         """End all connections."""
@@ -511,11 +549,11 @@ class Front:
 
     def enter(self, relay: Relay) -> None:
         """Know a connection by its name."""
-        self._relays[relay.name] = relay
+        self.relays[relay.name] = relay
 
     def leave(self, relay: Relay) -> None:
         """Know it no more."""
-        self._relays.pop(relay.name, None)
+        self.relays.pop(relay.name, None)
 
     def stream_of(self, peer: str, metadata: Iterable[tuple[str, Any]]) -> Stream:
         """Return the stream of a call that a handler begins with.
@@ -524,7 +562,7 @@ class Front:
             CallError: it has not come by the front, or its client has gone.
 
         """
-        relay = self._relays.get(peer.rpartition("/")[2])
+        relay = self.relays.get(peer.rpartition("/")[2])
         number = ""
         for name, value in metadata:
             if name == NUMBER:
@@ -533,21 +571,23 @@ class Front:
             raise UNKNOWN_CONNECTION
         stream = relay.streams.get(int(number))
         if stream is None:  # it has ended meanwhile
-            return Stream(relay, int(number))
+            stream = Stream(relay, int(number))
+            stream.over()
+            return stream
         if not stream.is_begun:
             self.begun(stream)
         return stream
 
     def begins(self, relay: Relay) -> None:
         """Note a call that no handler has."""
-        self._not_begun += 1
-        if self._not_begun > NOT_BEGUN and relay not in self._waiting:
-            self._waiting.append(relay)
+        self.not_begun += 1
+        if self.not_begun > NOT_BEGUN and relay not in self.waiting:
+            self.waiting.append(relay)
             relay.pause("calls")
 
     def begun(self, stream: Stream) -> None:
         """Note that a handler has a call, or that none will."""
         stream.is_begun = True
-        self._not_begun -= 1
-        while self._waiting and self._not_begun <= NOT_BEGUN // 2:
-            self._waiting.popleft().go_on("calls")
+        self.not_begun -= 1
+        while self.waiting and self.not_begun <= NOT_BEGUN // 2:
+            self.waiting.popleft().go_on("calls")

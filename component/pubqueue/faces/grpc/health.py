@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_REQUEST: Final = 4 << 10
 """Bytes of a request."""
 
+MAX_UNPACKED: Final = 128 << 10
+"""Bytes that a request may have when it is read, if it is compressed."""
+
 MAX_CALLS: Final = 1_000
 MAX_CALLS_OF_ADDRESS: Final = 500
 MAX_CALLS_OF_CONNECTION: Final = 20
@@ -64,9 +67,10 @@ class Health:
 
     def __init__(self, services: tuple[str, ...], stream_of: Callable[[Context], Stream]) -> None:
         self._services, self._stream_of = services, stream_of
-        self._open: Counter[str] = Counter()
+        self.open: Counter[str] = Counter()
         """Calls by the networks of their addresses."""
-        self._watches: set[asyncio.Event] = set()
+        self.watches: set[asyncio.Event] = set()
+        """What wakes each call of `Watch`."""
         self.serves = False
 
     def add_to(self, server: grpc.aio.Server) -> None:
@@ -88,7 +92,7 @@ class Health:
     def set(self, *, serves: bool) -> None:
         """Report that all services serve, or that none does."""
         self.serves = serves
-        for one in self._watches:
+        for one in self.watches:
             one.set()
 
     def _status(self, service: str) -> HealthCheckResponse | None:
@@ -107,7 +111,7 @@ class Health:
         async with asyncio.timeout(PATIENCE):
             service, last = (await _first(requests)).service, None
         changed = asyncio.Event()
-        self._watches.add(changed)
+        self.watches.add(changed)
         try:
             while True:
                 changed.clear()
@@ -116,7 +120,7 @@ class Health:
                     yield status
                 await changed.wait()
         finally:
-            self._watches.discard(changed)
+            self.watches.discard(changed)
 
     # --- bounds ---------------------------------------------------------------------------------------
 
@@ -149,19 +153,19 @@ class Health:
     def _counted(self, stream: Stream) -> Iterator[Stream]:
         peer = network_of(stream.relay.connection.peer)
         if (
-            self._open.total() >= MAX_CALLS
-            or self._open[peer] >= MAX_CALLS_OF_ADDRESS
+            self.open.total() >= MAX_CALLS
+            or self.open[peer] >= MAX_CALLS_OF_ADDRESS
             or stream.relay.asked >= MAX_CALLS_OF_CONNECTION
         ):
             raise TOO_MANY
-        self._open[peer] += 1
+        self.open[peer] += 1
         stream.relay.asks(1)
         try:
             yield stream
         finally:
-            self._open[peer] -= 1
-            if not self._open[peer]:
-                del self._open[peer]
+            self.open[peer] -= 1
+            if not self.open[peer]:
+                del self.open[peer]
             stream.relay.asks(-1)
 
 
@@ -178,8 +182,11 @@ async def _requests_of(context: Context, stream: Stream) -> AsyncIterator[Any]:
         CallError: one is too large, or no request.
 
     """
-    while isinstance(request := await context.read(), Unread):
+    while await stream.coming() <= MAX_UNPACKED:
+        if not isinstance(request := await context.read(), Unread):
+            return
         stream.read(request.size)
         if request.size > MAX_REQUEST:
             raise TOO_LARGE
         yield whole(request)
+    raise TOO_LARGE

@@ -15,8 +15,8 @@ from grpc import StatusCode
 from msgspec import Struct
 
 from pubqueue.faces.grpc import wire
-from pubqueue.faces.grpc.callers import LARGE, OpenCalls, Reading, Turns, Unread
-from pubqueue.faces.grpc.front import MAX_FRAME, MAX_STREAMS
+from pubqueue.faces.grpc.callers import LARGE, READING, OpenCalls, Turns, Unread
+from pubqueue.faces.grpc.front import MAX_FRAME, MAX_MESSAGE, MAX_STREAMS
 from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
 from pubqueue.logs import fault
@@ -69,14 +69,20 @@ async def _received(context: Context, stream: Stream) -> Unread:
     return request
 
 
-async def each_whole(requests: AsyncIterator[Unread], stream: Stream) -> AsyncIterator[Any]:
-    """Yield the messages of a stream as long as they can be read.
+async def each_whole(
+    requests: AsyncIterator[Unread], stream: Stream, reading: Turns
+) -> AsyncIterator[Any]:
+    """Yield the messages of a stream as long as they can be read; large ones when the account has room for them.
 
     Raises:
         CallError: one could not.
 
     """
-    async for request in requests:
+    while True:
+        async with reading.of(await stream.coming(), stream.owner):
+            request = await anext(requests, None)
+        if request is None:
+            return
         stream.read(request.size)
         if request.size > MAX_REQUEST:
             raise invalid(TOO_MANY_BYTES)
@@ -91,7 +97,8 @@ class Answering:
         self, counts: GrpcCalls, call_of: Callable[[Context], Awaitable[tuple[Call, Stream]]]
     ) -> None:
         self._counts, self._call_of = counts, call_of
-        self._reading, self._turns, self._open = Reading(), Turns(), OpenCalls()
+        self._turns, self._open = Turns(), OpenCalls()
+        self.reading = Turns(1 << 60, READING)
 
     def unary(
         self, method: Method, handle: Unary, *, waits: bool = False
@@ -109,19 +116,17 @@ class Answering:
                 call, stream = await self._call_of(context)
                 self._open.enter(call.account)
                 try:
-                    read = partial(_received, context, stream)
-                    call.size = (request := await self._reading.read(call.account, read)).size
-                    if request.size < LARGE:
-                        return _answer(stream, await handle(call, whole(request)))
-                    try:
-                        if request.size > MAX_REQUEST and not is_publish:
-                            raise invalid(TOO_MANY_BYTES)
-                        if waits:  # it would keep its bytes and its turn
-                            raise invalid(TOO_LARGE)
-                        async with self._turns.of(request.size, call.account):
-                            return _answer(stream, await handle(call, whole(request)))
-                    finally:
-                        self._reading.done(call.account, call.size)
+                    async with self.reading.of(await stream.coming(), call.account):
+                        request = await _received(context, stream)
+                        call.size = request.size
+                        if request.size >= LARGE:
+                            if request.size > MAX_REQUEST and not is_publish:
+                                raise invalid(TOO_MANY_BYTES)
+                            if waits:  # it would keep its bytes and its turn
+                                raise invalid(TOO_LARGE)
+                            async with self._turns.of(request.size, call.account):
+                                return _answer(stream, await handle(call, whole(request)))
+                    return _answer(stream, await handle(call, whole(request)))
                 finally:
                     self._open.leave(call.account)
             except CallError as problem:
@@ -151,7 +156,7 @@ class Answering:
             counts.begin(method)
             try:
                 call, stream = await call_of(context)
-                async for one in handle(call, each_whole(requests, stream)):
+                async for one in handle(call, each_whole(requests, stream, self.reading)):
                     yield _answer(stream, one)
                     stream.answers(0)
             except CallError as problem:
@@ -198,9 +203,6 @@ if TYPE_CHECKING:
     StreamingHandler = Callable[
         [AsyncIterator[Any], grpc.aio.ServicerContext[Any, Any]], AsyncIterator[Any]
     ]
-
-MAX_MESSAGE: Final = 12 << 20
-"""Bytes of a message in either direction: one that is slightly too large gets an error of ours."""
 
 MAX_PENDING: Final = 10_000
 """Calls that wait for the service to accept them, as when very many clients reconnect at the same time."""
