@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.servers.stub_server import ACCEPT, on_a_stream
@@ -61,14 +62,20 @@ GONE: Final = """
 <message type='error' id='{id}' from='{jid}' to='{service}'>
   <error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>
 </message>"""
+NOBODY: Final = """
+<iq type='error' id='{id}' from='{jid}' to='{service}'>
+  <error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>
+</iq>"""
+PONG: Final = "<iq type='result' id='{id}' from='{jid}' to='{service}'/>"
+IS_PING: Final = re.compile(r"pq-ping-\d+-\d+")
 LEFT: Final = "<presence type='unavailable' from='{jid}' to='{service}'/>"
 
 
 class Stub:
     """The stub server sends and receives for the cast; a bare JID is the first entity with it.
 
-    For entities without a stream it acts as servers do: it bounces messages, and reports to the
-    service that an entity has left that had sent it presence.
+    For entities without a stream it acts as servers do: it bounces messages and requests, and reports to
+    the service that an entity has left that had sent it presence. Pings (XEP-0199) are answered as by a client.
     """
 
     is_in_order = True
@@ -120,13 +127,18 @@ class Stub:
 
     async def _delivered(self, stanza: Stanza) -> Heard | None:
         who = self._addressee(stanza.tree.get("to", ""))
-        if who not in self._out:
+        is_ping = IS_PING.fullmatch(stanza.tree.get("id", ""))
+        if who not in self._out and not is_ping:
             return who, stanza
-        assert stanza.tree.tag == MESSAGE, f"{who} has left with a question open: {stanza.raw}"
-        back = GONE.format(
-            id=stanza.tree.get("id"), jid=stanza.tree.get("to"), service=self._service
-        )
-        await self._server.send(back)
+        if stanza.tree.tag == MESSAGE:
+            back = GONE
+        else:
+            assert stanza.tree.get("type") == "get", (
+                f"{who} left with a question open: {stanza.raw}"
+            )
+            back = NOBODY if who in self._out else PONG
+        names = {"id": stanza.tree.get("id"), "jid": stanza.tree.get("to")}
+        await self._server.send(back.format(**names, service=self._service))
         return None
 
     def _addressee(self, jid: str) -> str:

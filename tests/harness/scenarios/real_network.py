@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from harness.clients.client import Client
 from harness.patience import TIMEOUT
 from harness.scenarios import relayed
-from harness.scenarios.network import PRESENCE, PROBE, ROUNDS
+from harness.scenarios.network import IS_PING, PONG, PRESENCE, PROBE, ROUNDS
 from harness.servers.stub_server import on_a_stream
 
 if TYPE_CHECKING:
@@ -86,8 +86,14 @@ class Real:
         while True:
             async with asyncio.timeout(TIMEOUT):
                 who, raw = await self._heard.get()
-            if stanza := relayed.as_sent(raw, self._cast[who]):
+            stanza = relayed.as_sent(raw, self._cast[who])
+            if stanza is None:
+                continue
+            if not IS_PING.fullmatch(stanza.tree.get("id", "")):
                 return who, stanza
+            if who in self._clients:
+                names = {"id": stanza.tree.get("id"), "jid": self._cast[who]}
+                await self._clients[who].send(PONG.format(**names, service=self._service))
 
     async def round_trip(self) -> AsyncIterator[Heard]:
         """Let all of them send a request: stanzas keep their order only between the service and one client."""
