@@ -134,6 +134,16 @@ def by_resource(asks):
     return type(asks)(type(asks.by)(ANN), asks.node, asks.jid, asks.subid, asks.options)
 
 
+def test_newcomers_of_a_stream_that_is_lost_are_forgotten():
+    newcomers = Newcomers()
+    newcomers.came(Jid("bot@x/1"))
+    newcomers.forget()
+    assert (newcomers.of(Jid("bot@x")), newcomers.byte_count) == ((), 0)
+    newcomers.came(Jid("bot@x/1"))
+    newcomers.left(Jid("bot@x/1"))
+    assert (newcomers.of(Jid("bot@x")), newcomers.byte_count) == ((), 0)
+
+
 def test_newcomers_are_remembered_in_so_many_bytes():
     newcomers = Newcomers()
     for number in range(20_000):

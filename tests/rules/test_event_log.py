@@ -87,6 +87,7 @@ TABLE = [
     (c.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
     (c.NoteActivity(ANN), []),
+    (c.NotePresence(ANN), []),
     (c.ForgetResource(ANN), []),
     (NEW, [Event(EventKind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
     (

@@ -21,6 +21,7 @@ from pubqueue.model.changes import (
     Forget,
     GiveUp,
     NoteActivity,
+    NotePresence,
     NoteUnanswered,
     Release,
     RemoveItem,
@@ -194,7 +195,7 @@ class TestSilence:
 
     def test_presence_sets_it_right(self):
         facts = ArriveFacts((window(unanswered=3),), (ANN,))
-        changes = (NoteActivity(ANN), SetAvailable(JOBS, ANN, available=True))
+        changes = (NotePresence(ANN), NoteActivity(ANN), SetAvailable(JOBS, ANN, available=True))
         assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 

@@ -9,6 +9,7 @@ from pubqueue.model.changes import (
     ForgetResource,
     GiveUp,
     NoteActivity,
+    NotePresence,
     NoteResource,
     NoteUnanswered,
     PutRow,
@@ -16,7 +17,7 @@ from pubqueue.model.changes import (
     Release,
     SetAvailable,
 )
-from pubqueue.model.decision import Decision, Done
+from pubqueue.model.decision import Decision, Done, Doubted
 from pubqueue.model.entities import (
     Jid,
     Millis,
@@ -62,21 +63,22 @@ from pubqueue.rules.presence import (
 
 OTHER = NodeName("other")
 ACCOUNT = Jid("ann@x")
+PHONE = Jid("ann@x/phone")
 
 
 def test_a_returning_subscriber_gets_deliveries_again():
     away = window(available=False)
     facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
-    changes = (NoteActivity(ANN), SetAvailable(JOBS, ANN, available=True))
+    changes = (NotePresence(ANN), NoteActivity(ANN), SetAvailable(JOBS, ANN, available=True))
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 
 def test_an_arrival_is_recorded_once_and_only_for_resources():
-    new = (NoteResource(ANN), NoteActivity(ANN))
+    new = (NoteResource(ANN), NotePresence(ANN), NoteActivity(ANN))
     assert arrive(Arrive(ANN), ArriveFacts((), is_somebody=True)).changes == new
     assert arrive(Arrive(ANN), ArriveFacts((window(),))).changes == new
     again = arrive(Arrive(ANN), ArriveFacts((), (ANN,), is_somebody=True))
-    assert again.changes == (NoteActivity(ANN),)
+    assert again.changes == (NotePresence(ANN), NoteActivity(ANN))
     assert arrive(Arrive(ACCOUNT), ArriveFacts((), is_somebody=True)).changes == ()
 
 
@@ -90,7 +92,8 @@ def test_the_known_resources_of_an_account_are_limited():
     new = Jid("ann@x/new")
     assert arrive(Arrive(new), facts).changes[:2] == (NoteResource(new), ForgetResource(here[0]))
     few = ArriveFacts((), here[1:], is_somebody=True)
-    assert arrive(Arrive(new), few).changes == (NoteResource(new), NoteActivity(new))
+    noted = (NoteResource(new), NotePresence(new), NoteActivity(new))
+    assert arrive(Arrive(new), few).changes == noted
 
 
 @pytest.mark.parametrize(
@@ -121,21 +124,51 @@ class TestLeave:
     def go(self, *cases, subscriptions=(), **known):
         return leave(Leave(ANN), LeaveFacts(NOW, cases, tuple(subscriptions), **known))
 
-    def test_an_account_is_gone_with_the_last_resource_that_was_seen(self):
+    def test_an_account_is_gone_with_the_last_resource_whose_presence_was_received(self):
         item, subscription = held(holder=ACCOUNT), (window(ACCOUNT), queue())
-        seen = {"is_here": True, "is_last": True}
+        seen = {"is_known": True, "present": (ANN,)}
         decision = self.go(Case(item, queue()), subscriptions=[subscription], **seen)
         release = Release(item, State.QUEUED, None, 1, 0, WORKER_LOST)
         ended = EndSubscription(JOBS, ACCOUNT)
         assert decision.changes == (release, ForgetResource(ANN), ended)
 
-    @pytest.mark.parametrize(("is_here", "changes"), [(True, (ForgetResource(ANN),)), (False, ())])
-    def test_an_account_stays_for_another_resource_and_for_one_that_was_never_seen(
-        self, is_here, changes
+    @pytest.mark.parametrize(("is_known", "changes"), [(True, (ForgetResource(ANN),)), (False, ())])
+    @pytest.mark.parametrize("present", [(), (PHONE,)])
+    def test_an_account_stays_when_one_leaves_whose_presence_was_not_received(
+        self, is_known, changes, present
     ):
         case, subscription = Case(held(holder=ACCOUNT), queue()), (window(ACCOUNT), queue())
-        decision = self.go(case, subscriptions=[subscription], is_here=is_here)
+        known = {"is_known": is_known, "present": present}
+        decision = self.go(case, subscriptions=[subscription], **known)
         assert decision == Decision(Done(), changes)
+
+    @pytest.mark.parametrize(
+        "work",
+        [
+            {"held": (Case(held(holder=ACCOUNT), queue()),)},
+            {"subscriptions": ((window(ACCOUNT), queue()),)},
+            {"more": (ACCOUNT,)},
+        ],
+    )
+    def test_those_for_which_an_account_keeps_its_work_are_doubted(self, work):
+        known = {"held": (), "subscriptions": ()} | work
+        facts = LeaveFacts(NOW, is_known=True, present=(PHONE, ANN), **known)
+        decision = Decision(Doubted((PHONE,)), (ForgetResource(ANN),))
+        assert leave(Leave(ANN), facts) == decision
+        assert leave(Leave(ANN, how=Departure.LOST), facts).reply == Done(), "it does not come back"
+
+    @pytest.mark.parametrize(
+        "work",
+        [
+            {"held": (Case(held(), queue()),)},
+            {"subscriptions": ((window(), queue()), (window(ACCOUNT), plain()))},
+            {"more": (ANN,)},
+        ],
+    )
+    def test_nobody_is_doubted_where_the_account_keeps_no_work(self, work):
+        known = {"held": (), "subscriptions": ()} | work
+        facts = LeaveFacts(NOW, is_known=True, present=(PHONE, ANN), **known)
+        assert leave(Leave(ANN), facts).reply == Done()
 
     def test_items_of_a_leaving_subscriber_are_freed_without_a_notice(self):
         item = held()
@@ -172,13 +205,13 @@ class TestLeave:
 
     def test_a_connection_that_never_comes_back_leaves_what_is_its_accounts(self):
         cases = (Case(held(holder=ACCOUNT), queue()),)
-        facts = LeaveFacts(NOW, cases, ((window(ACCOUNT), queue()),), is_here=True, is_last=True)
+        facts = LeaveFacts(NOW, cases, ((window(ACCOUNT), queue()),), is_known=True, present=(ANN,))
         assert leave(Leave(ANN, how=Departure.CLOSED), facts).changes == (ForgetResource(ANN),)
 
     def test_a_late_report_ends_no_later_session(self):
         before, after = held(taken=Millis(NOW - 9)), held(seq=8, taken=Millis(NOW - 7))
         cases = Case(before, queue()), Case(after, queue())
-        facts = LeaveFacts(NOW, cases, ((window(), queue()),), is_here=True)
+        facts = LeaveFacts(NOW, cases, ((window(), queue()),), is_known=True)
         freed = Release(before, State.QUEUED, None, 1, 0, WORKER_LOST)
         assert leave(Leave(ANN, at=Millis(NOW - 8)), facts) == Decision(Done(), (freed,))
 
@@ -324,9 +357,15 @@ def test_an_answer_at_another_instance_is_noted_of_holders():
     assert answered_elsewhere(asked, AnsweredFacts(NOW, holds=False)) == Decision(Done())
 
 
-@pytest.mark.parametrize(("answered", "stays"), [(None, False), (99, False), (100, True)])
+AHEAD = NOW + REMEMBERED
+
+
+@pytest.mark.parametrize(
+    ("answered", "stays"),
+    [(None, False), (99, False), (100, True), (AHEAD, True), (AHEAD + 1, False)],
+)
 def test_a_holder_that_answered_elsewhere_has_not_left(answered, stays):
-    known = {"is_here": True, "answered": answered}
+    known = {"is_known": True, "answered": answered}
     decision = leave(Leave(ANN, unanswered=100), LeaveFacts(NOW, (), (), **known))
     assert (decision.changes == ()) is stays
 

@@ -12,6 +12,7 @@ from pubqueue.model.changes import (
     EndSubscription,
     Forget,
     NoteActivity,
+    NotePresence,
     NoteResource,
     NoteUnanswered,
     SetAvailable,
@@ -281,7 +282,7 @@ def test_unsubscribing_ends_the_subscription_and_nothing_else(subid):
 
 
 class TestPresence:
-    """A subscriber counts as available, although the presence of a stranger is not stored."""
+    """A subscriber has shown itself; it is present only if its presence was received, of which nothing is stored for a stranger."""
 
     @pytest.mark.parametrize(
         ("jid", "node", "came", "here", "noted"),
@@ -300,6 +301,12 @@ class TestPresence:
         decision = join(options, jid=jid, node=node, came=came, here=here)
         found = [one.jid for one in decision.changes if isinstance(one, NoteResource)]
         assert found == noted
+        present = [one.jid for one in decision.changes if isinstance(one, NotePresence)]
+        assert present == list(came)
+
+    def test_a_client_that_is_connected_to_the_service_itself_is_not_noted(self):
+        known = join(requests("1"), jid=ANN, node=queue(), by_server=False).changes
+        assert [type(one) for one in known] == [AddSubscription]
 
     def test_not_of_one_that_is_refused(self):
         closed = queue(access_model=AccessModel.WHITELIST)
@@ -694,7 +701,7 @@ class TestEnds:
         assert (announced.subid, announced.expiry) == ("soon", after(9))
 
     def away(self, row, node=OPEN):
-        known = LeaveFacts(NOW, (), ((row, node),), is_here=False, is_last=False)
+        known = LeaveFacts(NOW, (), ((row, node),), is_known=False, present=())
         return leave(Leave(ANN), known).changes
 
     def test_a_leaving_subscriber_loses_temporary_subscriptions(self):

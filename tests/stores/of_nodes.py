@@ -29,6 +29,7 @@ from stores.steps import (
 from pubqueue.engine.listings import (
     AffiliationsOf,
     FreeSubscriptions,
+    KnownResources,
     Nodes,
     NodesNamed,
     NodesOfAccount,
@@ -64,6 +65,7 @@ from pubqueue.rules.nodeconfig import PUSHED
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")
+PHONE = Jid(f"{ANN_ACCOUNT}/phone")
 
 
 def place(subscription):
@@ -168,6 +170,27 @@ class OfNodes:
         await make(store, changes.ForgetResource(ANN))
         await make(store, changes.NoteResource(ANN))
         assert await able() == {phone: True}
+
+    async def test_whose_presence_was_received_is_kept_while_it_is_here(self, store):
+        async def present(*jids):
+            await store.batch(lambda tx: tx.write(Writes(NOW, present=list(jids))))
+            return (await load(store, resources={ANN_ACCOUNT})).present
+
+        assert await present(ANN) == []
+        await make(store, changes.NoteResource(ANN), changes.NoteResource(PHONE))
+        assert await present() == []
+        assert await present(ANN, BOB) == [ANN]
+        await make(store, changes.ForgetResource(ANN))
+        await make(store, changes.NoteResource(ANN))
+        assert await present(PHONE) == [PHONE]
+
+    async def test_known_resources_of_all_accounts_come_by_address_in_pages(self, store):
+        long, other = Jid(f"{'a' * 600}@x/1"), Jid("bob@x/phone")
+        everybody = sorted([ANN, PHONE, other, long, Jid(f"{long}1")])
+        await make(store, *map(changes.NoteResource, everybody[::-1]))
+        assert await listed(store, KnownResources(), None, 9) == everybody
+        assert await listed(store, KnownResources(), everybody[0], 2) == everybody[1:3]
+        assert await listed(store, KnownResources(), everybody[-1], 2) == []
 
     async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
         await make(store, changes.AddSubscription(window(ANN, 1)))

@@ -22,9 +22,9 @@ from stores.steps import (
 
 from pubqueue.engine.listings import (
     DelayedFromLast,
-    FullHolders,
     HeldBy,
     HeldOf,
+    Holders,
     HoldersOf,
     Items,
     ItemsFromLast,
@@ -410,8 +410,8 @@ class OfTime:
         assert await listed(store, which, Jid(bees[1]), 9) == []
         assert await listed(store, HoldersOf(service, 33), None, 9) == []
         everybody = sorted({Jid(one) for one in (*others, *bees, long)})
-        assert await listed(store, FullHolders(), None, 9) == everybody
-        assert await listed(store, FullHolders(), everybody[1], 2) == everybody[2:4]
+        assert await listed(store, Holders(), None, 9) == everybody
+        assert await listed(store, Holders(), everybody[1], 2) == everybody[2:4]
 
     async def test_what_an_account_holds_of_a_node_is_that_of_all_its_addresses(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcdefg"))

@@ -290,6 +290,7 @@ async def a_long_name_is_found(earlier, store):
     (locked,) = earlier.ask("SELECT count(*) FROM item WHERE state = 'locked'")[1][0]
     seen = {item.holder for item in found.items}
     assert (seen, found.resources) == ({then.LONG}, [then.LONG])
+    assert found.present == [then.LONG], "believed until it is asked"
     assert 0 < len(found.items) <= locked
     assert {one.jid for one in found.subscriptions} == {then.LONG}
     for again in (

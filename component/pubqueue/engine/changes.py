@@ -569,9 +569,17 @@ class ChangeApplier:
             group.setdefault(change.jid, 0)
         else:
             group.pop(change.jid, None)
+            self._pending.left.add(change.jid)
+            self._cache.present.discard(change.jid)
             self._cache.able.pop(change.jid, None)
-            self._pending.active.pop(change.jid, None)
-            self._pending.able.pop(change.jid, None)
+            for noted in (self._pending.present, self._pending.active, self._pending.able):
+                noted.pop(change.jid, None)
+
+    def _present(self, _asked: object, change: changes.NotePresence) -> None:
+        known = self._cache.resources.get(account_of(change.jid), {})
+        if change.jid in known and change.jid not in self._cache.present:
+            self._cache.present.add(change.jid)
+            self._pending.present[change.jid] = None
 
     def _able(self, _asked: object, change: changes.NoteAble) -> None:
         if change.jid in self._cache.resources.get(account_of(change.jid), {}):
@@ -671,6 +679,7 @@ class ChangeApplier:
         changes.EndSubscription: _subscription,
         changes.NoteUnanswered:  _subscription,
         changes.NoteResource:    _resource,
+        changes.NotePresence:    _present,
         changes.NoteActivity:    _note_activity,
         changes.NoteAble:        _able,
         changes.ForgetResource:  _resource,

@@ -415,11 +415,15 @@ class HoldersOf(Listing[Jid], frozen=True, gc=False):
     instance: int
 
 
-class FullHolders(Listing[Jid], frozen=True, gc=False):
-    """Full JIDs that hold items, each once, by address, of which `after` is one.
+class Holders(Listing[Jid], frozen=True, gc=False):
+    """Addresses that hold items, each once, by address, of which `after` is one.
 
     To read it walks the holders of all locks.
     """
+
+
+class KnownResources(Listing[Jid], frozen=True, gc=False):
+    """Full JIDs that have shown themselves, and of which no report came that they left, by address, of which `after` is one."""
 
 
 class HeldOf(Listing[int], frozen=True, gc=False):

@@ -116,7 +116,7 @@ def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) ->
         if type(request) is FreeLeft and decision.then is None:
             locks = request.freed + _freed(decision)
             log.info("worker.freed", jid=request.jid, locks=locks)
-        kinds = set(map(type, decision.changes)) - {changes.NoteActivity}
+        kinds = set(map(type, decision.changes)) - {changes.NoteActivity, changes.NotePresence}
         if kinds and type(request) in LOGGED_REQUESTS:
             _log_people(request, decision)
         if changes.GiveUp in kinds and (

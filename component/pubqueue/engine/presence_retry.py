@@ -289,6 +289,11 @@ class Newcomers:
         if not of:
             del self._of[account]
 
+    def forget(self) -> None:
+        """Forget all, because the stream is lost: servers report only once who leaves."""
+        self._of.clear()
+        self.byte_count = 0
+
     def of(self, account: Jid) -> tuple[Jid, ...]:
         """Return the remembered resources of the account."""
         return tuple(self._of.get(account, ()))

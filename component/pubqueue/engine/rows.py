@@ -292,6 +292,8 @@ class Rows(Struct):
     subscriptions: list[Subscription] = field(default_factory=list)
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
+    present: list[Jid] = field(default_factory=list)
+    """Those of `resources` that have sent available presence."""
     active: dict[Jid, int] = field(default_factory=dict)
     """For each JID the lock token before which it was last active; JIDs for which that is not known are missing."""
     able: dict[Jid, bool] = field(default_factory=dict)
@@ -370,6 +372,8 @@ class Writes(Struct):
     """For deleted nodes, the URIs of their replacements; a node that is created has not moved any more."""
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
+    present: list[Jid] = field(default_factory=list)
+    """Known full JIDs that have sent available presence. No row is guarded."""
     active: list[tuple[Jid, int]] = field(default_factory=list)
     """For full JIDs that are here: all locks with lower tokens were given before they showed activity. No row is guarded."""
     able: list[tuple[Jid, bool]] = field(default_factory=list)

@@ -94,6 +94,7 @@ class TentativeRows(RowCache):
         "audiences",
         "silent",
         "resources",
+        "present",
         "able",
     )
     """Tables that these changes do not affect. The others are for dispatch, and are never read from here."""

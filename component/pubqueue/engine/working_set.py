@@ -225,13 +225,18 @@ class WorkingSet:
         return group.values()
 
     def resources(self, account: Jid) -> Collection[Jid]:
-        """Return the full JIDs of the account that are known to be available."""
+        """Return the full JIDs of the account that have shown themselves."""
         group = self.cache.resources.get(account)
         if group is None:
             self.needs.resources.add(account)
             self.lacking = True
             return ()
         return group.keys()
+
+    def present(self, account: Jid) -> tuple[Jid, ...]:
+        """Return those of them that have sent available presence."""
+        known = self.cache.present
+        return tuple([jid for jid in self.resources(account) if jid in known])
 
     def active_since(self, jid: Jid) -> int:
         """Return the lock token before which the JID (or any resource of an account) last sent something; 0: not known."""

@@ -73,6 +73,8 @@ class RowCache:
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Loaded subscriptions with unanswered deliveries: a request from one of them shows that it is alive."""
         self.resources: dict[Jid, dict[Jid, int]] = {}
+        self.present: set[Jid] = set()
+        """Those in `resources` that have sent available presence."""
         self.able: dict[Jid, bool] = {}
         """Of those in `resources`, whether their clients have `urn:xmpp:qos`, as far as that is known."""
         self.passers_by: list[tuple[Jid, NodeName | None]] = []
@@ -143,6 +145,7 @@ class RowCache:
             self._fill_subscription(subscription)
         for jid in found.resources:
             self.resources[account_of(jid)][jid] = found.active.get(jid, 0)
+        self.present.update(found.present)
         self.able.update(found.able)
         for item in found.items:
             self._fill_item(item)
@@ -438,6 +441,9 @@ class PendingWrites:
         self.moved: dict[NodeName, str] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
+        self.left: set[Jid] = set()
+        """Those that have left in this batch: if they are known again, what was noted of them before is not."""
+        self.present: dict[Jid, None] = {}
         self.active: dict[Jid, int] = {}
         self.able: dict[Jid, bool] = {}
         self.items: dict[int, Item | None] = {}
@@ -476,6 +482,7 @@ class PendingWrites:
             or self.subscriptions
             or self.of
             or self.resources
+            or self.present
             or self.active
             or self.able
             or self.events
@@ -596,6 +603,7 @@ class PendingWrites:
             writes.overwritten = [(node, old, new) for new, (node, old) in known]
         if self.resources:
             writes.resources = self._resource_writes()
+        writes.present = list(self.present)
         writes.active = list(self.active.items())
         writes.able = list(self.able.items())
         for kind, befores in self.of.items():
@@ -629,6 +637,7 @@ class PendingWrites:
             Write(jid if was else None, jid if now else None)
             for jid, was in self.resources.items()
             if (now := jid in resources.get(account_of(jid), ())) is not was
+            or (now and jid in self.left)
         ]
 
 

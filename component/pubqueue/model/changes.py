@@ -258,7 +258,13 @@ class SetAffiliation(Struct, frozen=True, gc=False):
 
 
 class NoteResource(Struct, frozen=True, gc=False):
-    """The full JID is here."""
+    """The full JID is known here: it has shown itself."""
+
+    jid: Jid
+
+
+class NotePresence(Struct, frozen=True, gc=False):
+    """The known full JID has sent available presence, so its server reports when it leaves."""
 
     jid: Jid
 
@@ -545,6 +551,7 @@ Change = (
     | PurgeNode
     | SetAffiliation
     | NoteResource
+    | NotePresence
     | NoteActivity
     | NoteAble
     | ForgetResource

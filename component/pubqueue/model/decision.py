@@ -300,6 +300,12 @@ class FeaturesWanted(Struct, frozen=True, gc=False):
     """A full JID has come; it has to be asked what its client can do, for the level of its deliveries."""
 
 
+class Doubted(Struct, frozen=True, gc=False):
+    """A resource has left, and these keep what its account has: they have to be asked whether they are here."""
+
+    jids: tuple[Jid, ...]
+
+
 class GivenUp(Struct, frozen=True, gc=False):
     """So many items of a worker that does not answer are free again."""
 
@@ -362,6 +368,7 @@ Reply = (
     | Resent
     | Unanswered
     | GivenUp
+    | Doubted
     | FeaturesWanted
     | Retrieved
     | SecretKept

@@ -156,6 +156,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     changes.EndSubscription: _nothing,   # locks outlive it
     changes.NoteUnanswered:     _nothing,
     changes.NoteResource:    _nothing,
+    changes.NotePresence:    _nothing,
     changes.NoteActivity:          _nothing,
     changes.NoteAble:        _nothing,
     changes.ForgetResource:  _nothing,

@@ -13,13 +13,14 @@ from pubqueue.model.changes import (
     EndSubscription,
     ForgetResource,
     NoteActivity,
+    NotePresence,
     NoteResource,
     NoteUnanswered,
     PutRow,
     Recount,
     SetAvailable,
 )
-from pubqueue.model.decision import Decision, Done, FeaturesWanted, Request
+from pubqueue.model.decision import Decision, Done, Doubted, FeaturesWanted, Request
 from pubqueue.model.entities import SubscriptionState, account_of, later, mark_of, seconds
 from pubqueue.model.notices import SubscriptionChanged
 from pubqueue.model.records import PingAnswer
@@ -27,7 +28,7 @@ from pubqueue.model.several_subscriptions import apart
 from pubqueue.rules.give_back import Case, fail, in_their_places, release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pubqueue.model.entities import Item, Jid, Millis, Node, Subscription
 
@@ -77,8 +78,8 @@ class Leave(Request, frozen=True, gc=False):
 class LeaveFacts(Struct, frozen=True, gc=False):
     """The subscriptions of the leaver and its account, and some of the items they hold; the holders in `more` may hold more.
 
-    `is_here` means that the service saw the leaver arrive; `is_last`, that it is the only resource
-    of its account that the service saw. All locks given so far are below the token `unused`, which
+    `is_known` means that the leaver has shown itself, by presence or by subscribing. `present` are the
+    full JIDs of its account of which presence was received, and no report that they left. All locks given so far are below the token `unused`, which
     is loaded if it matters. `answered` is when it last answered a ping at another instance, if it
     counts as gone because it left pings unanswered.
     """
@@ -86,8 +87,8 @@ class LeaveFacts(Struct, frozen=True, gc=False):
     now: Millis
     held: tuple[Case, ...]
     subscriptions: tuple[tuple[Subscription, Node], ...]
-    is_here: bool = False
-    is_last: bool = False
+    is_known: bool = False
+    present: tuple[Jid, ...] = ()
     more: tuple[Jid, ...] = ()
     unused: int = 0
     answered: Millis | None = None
@@ -119,17 +120,21 @@ class FreeLeftFacts(Struct, frozen=True, gc=False):
 def leave(request: Leave, facts: LeaveFacts) -> Decision:
     """Free the leaver's items and end its subscriptions; it gets no notification, because it is gone.
 
-    The account leaves with the last of its resources that the service saw arrive (row 21); a
-    resource that it never saw leaves alone, and so does a connection that never comes back.
+    The account leaves with the last of its resources whose presence was received (row 21); any other
+    resource leaves alone, and so does a connection that never comes back. Those for which the account
+    keeps its work are asked whether they are still here (docs/decisions/0142).
     Deliveries to it stop at once; items beyond a slice are freed in the next slices.
 
     A report that could not be decided in time ends no lock that was given after it, and no
     subscription if there is one.
     """
-    if request.unanswered is not None and (facts.answered or 0) >= request.unanswered:
+    latest = facts.now + REMEMBERED  # an answer from later than that is from a clock that was ahead
+    if request.unanswered is not None and request.unanswered <= (facts.answered or 0) <= latest:
         return Decision(Done())  # it has answered at another instance
     gone = {request.jid}
-    if facts.is_last and not request.how.is_final:
+    others = tuple(jid for jid in facts.present if jid != request.jid)
+    counts = request.jid in facts.present and not request.how.is_final
+    if counts and not others:
         gone.add(account_of(request.jid))
     held = [case for case in facts.held if case.item.holder in gone]
     if request.at is not None and any(_locked_after(request.at, case.item) for case in held):
@@ -137,7 +142,7 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
         before = [case for case in held if not _locked_after(request.at, case.item)]
         return Decision(Done(), tuple(_freed(before, facts.now, request.how)))
     changes: list[Change] = [*_freed(held, facts.now, request.how)]
-    if facts.is_here:
+    if facts.is_known:
         changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:
         if subscription.jid in gone:
@@ -146,7 +151,14 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     then = None
     if rest:
         then = FreeLeft(request.jid, rest, facts.unused, freed=len(held), how=request.how)
-    return Decision(Done(), tuple(changes), then=then)
+    doubted = counts and others and _has_work(account_of(request.jid), facts)
+    return Decision(Doubted(others) if doubted else Done(), tuple(changes), then=then)
+
+
+def _has_work(account: Jid, facts: LeaveFacts) -> bool:
+    """Return whether the account holds items of a queue, or may get some, under its bare JID."""
+    of_queues = [one.jid for one, node in facts.subscriptions if node.config.queueing]
+    return account in {*of_queues, *facts.more, *(case.item.holder for case in facts.held)}
 
 
 def _without(one: Subscription, node: Node, *, is_final: bool) -> Iterator[Change]:
@@ -214,7 +226,7 @@ def reach_changed(_request: ReachChanged, facts: ReachFacts) -> Decision:
 # Any address can send presence; it is kept only for addresses that are known here (docs/decisions/0067).
 
 MAX_RESOURCES: Final = 100
-"""The maximum number of full JIDs of an account that are known to be available."""
+"""The maximum number of full JIDs of an account that are known."""
 
 
 class Arrive(Request, frozen=True, gc=False):
@@ -224,7 +236,7 @@ class Arrive(Request, frozen=True, gc=False):
 
 
 class ArriveFacts(Struct, frozen=True, gc=False):
-    """The subscriptions of the full JID and of its account, and the full JIDs of the account that came, in order.
+    """The subscriptions of the full JID and of its account, and the known full JIDs of the account, in order.
 
     It `is_somebody` if it holds an item, or its account has an affiliation or a subscription anywhere.
     """
@@ -259,12 +271,19 @@ def shows_itself(jid: Jid) -> tuple[NoteActivity, ...]:
     return () if account_of(jid) == jid else (NoteActivity(jid),)
 
 
-def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:
-    """Add full JIDs to those of an account that are known to be available; beyond the maximum the first are dropped."""
-    new = [jid for jid in dict.fromkeys(came) if account_of(jid) != jid and jid not in here]
+def note_here(
+    came: tuple[Jid, ...], here: tuple[Jid, ...], itself: tuple[Jid, ...] = ()
+) -> Iterator[Change]:
+    """Add full JIDs to those of an account that are known; beyond the maximum the first are dropped.
+
+    The presence of those that `came` was received; one that subscribed `itself` has only shown itself.
+    """
+    full = [jid for jid in dict.fromkeys((*came, *itself)) if account_of(jid) != jid]
+    new = [jid for jid in full if jid not in here]
     yield from map(NoteResource, new[-MAX_RESOURCES:])
     too_many = max(0, len(here) + min(len(new), MAX_RESOURCES) - MAX_RESOURCES)
     yield from map(ForgetResource, here[:too_many])
+    yield from (NotePresence(jid) for jid in full if jid in came)
 
 
 # A delivery that bounced, or could not be sent: its item is released, without a failure (XEP-0060 12.4).

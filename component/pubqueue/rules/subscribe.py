@@ -115,7 +115,9 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     came: tuple[Jid, ...] = ()
     """Full JIDs of the account that sent presence recently, when it may have been a stranger."""
     here: tuple[Jid, ...] = ()
-    """Full JIDs of the account that are known to be here."""
+    """Full JIDs of the account that have shown themselves."""
+    by_server: bool = True
+    """Whether a server sent the request; a client that is connected to the service itself is here as long as it subscribes."""
 
 
 class DefaultFacts(Struct, frozen=True, gc=False):
@@ -151,19 +153,20 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
     else:
         waits = access.needs_approval(access.standing_of(request.by, facts.affiliation), node)
         decision = _anew(request, facts, node, granted, waits=waits)
-    return _is_here(request, facts, node, decision)
+    return _shown(request, facts, node, decision)
 
 
-def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: Decision) -> Decision:
-    """Note with a subscription which resources of the account are available: the presence of strangers is not stored.
+def _shown(request: Subscribe, facts: SubscribeFacts, node: Node, decision: Decision) -> Decision:
+    """Note with a subscription which resources of the account have shown themselves: nothing of strangers is stored.
 
-    A worker that subscribes its own full JID to a queue is available, whether its presence came
-    before or comes later.
+    A worker that subscribes its own full JID to a queue has shown itself, but that is no presence: its
+    server reports that it leaves only if it sends presence, too.
     """
     if not isinstance(decision.reply, Subscribed):
         return decision
-    itself = (request.by.jid,) if node.config.queueing and request.jid == request.by.jid else ()
-    noted = [*note_here((*facts.came, *itself), facts.here)]
+    shown = facts.by_server and node.config.queueing and request.jid == request.by.jid
+    itself = (request.by.jid,) if shown else ()
+    noted = [*note_here(facts.came, facts.here, itself)]
     noted += [shown for jid in itself for shown in shows_itself(jid)]
     return replace(decision, changes=(*decision.changes, *noted)) if noted else decision
 

@@ -135,7 +135,10 @@ class Noted(SilentWorkers):
 
     def __init__(self):
         super().__init__(30)
-        self.notes = []
+        self.notes, self.doubted = [], set()
+
+    def doubts(self, jid):
+        return jid in self.doubted
 
     def answered(self, jid):
         self.notes.append(("answered", jid))
@@ -236,11 +239,21 @@ def test_a_server_that_refuses_both_means_that_the_client_is_gone():
     assert wire.workers.notes == [("gone", BEE)]
 
 
-def test_an_answer_to_another_instance_is_passed_on_but_an_error_is_not():
+def test_an_answer_to_another_instance_is_passed_on_but_an_error_about_somebody_else_is_not():
     wire = Wire(instance=4)
     wire.pings.take_answer(iq("pq-ping-3-1"))
     wire.pings.take_answer(iq("pq-ping-3-1", "item-not-found"))
-    assert wire.workers.notes == [("elsewhere", BEE)]
+    wire.pings.take_answer(iq("pq-ping-3-1", "service-unavailable"))
+    assert (wire.workers.notes, wire.sent) == ([("elsewhere", BEE)], [])
+
+
+def test_an_error_to_another_instance_counts_for_whoever_is_doubted_here_too():
+    wire = Wire(instance=4)
+    wire.workers.doubted.add(BEE)
+    for _ in range(2):
+        wire.pings.take_answer(iq("pq-ping-3-1", "service-unavailable"))
+    assert wire.workers.notes == [("gone", BEE)]
+    assert [ns.DISCO_INFO in sent for sent in wire.sent] == [True], "it may have no XEP-0199"
 
 
 @pytest.mark.parametrize(
@@ -275,3 +288,16 @@ def test_the_pings_that_wait_are_bounded(monkeypatch):
     wire.pings.take_answer(iq("pq-ping-3-1", sender=Jid("bee@x/0")))
     wire.pings.take_answer(iq("pq-ping-3-2", sender=Jid("bee@x/1")))
     assert wire.workers.notes == [("answered", Jid("bee@x/1"))]
+
+
+def test_who_has_no_pings_is_remembered_while_there_is_room(monkeypatch):
+    monkeypatch.setattr("pubqueue.faces.xmpp.bounces.MAX_WITHOUT", 1)
+    wire, jids = Wire(), [Jid(f"bee@x/{number}") for number in range(2)]
+    for jid in jids:
+        wire.pings.ping(jid)
+        wire.pings.take_answer(iq(wire.id(), "service-unavailable", sender=jid))
+    kinds = []
+    for jid in jids:
+        wire.pings.ping(jid)
+        kinds.append(ns.PING in wire.sent[-1])
+    assert kinds == [True, False], "the oldest has made room"

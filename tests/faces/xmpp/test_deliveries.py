@@ -214,6 +214,16 @@ async def test_each_error_of_an_answer(service, level, words, then):
     assert said[-1].find("{*}lock").get("failed") is None
 
 
+async def test_a_client_that_refused_a_level_is_asked_again_when_others_need_its_place(
+    service, monkeypatch
+):
+    monkeypatch.setattr("pubqueue.faces.xmpp.deliveries.REMEMBERED", 0)
+    await worker(service, "assured")
+    (*_, asked) = await service.say(*published("a"))
+    await service.say(error(asked, "cancel", "not-allowed"))
+    assert deliveries(await service.say(*published("b"))) == [(BEE, "b", "assured")]
+
+
 async def test_a_client_that_has_lost_the_bytes_gets_the_item_again(service):
     await worker(service, "assured")
     (*_, asked) = await service.say(*published("a"))

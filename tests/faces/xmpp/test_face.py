@@ -9,6 +9,7 @@ from xml.sax.saxutils import quoteattr
 
 import pytest
 from harness.depth import examples
+from harness.patience import until
 from harness.servers.stub_server import ACCEPT, StubServer
 from harness.stanzas.random_requests import request
 from harness.stanzas.schema import validate_own
@@ -54,8 +55,8 @@ WORKER = """
 class Asking:
     """A server, the face behind it, and the file where everything is kept."""
 
-    def __init__(self, server, store):
-        self.server = server
+    def __init__(self, server, store, broker):
+        self.server, self.broker = server, broker
         self._store = store
         self._ids = itertools.count(1)
         self.messages = {}
@@ -126,7 +127,7 @@ async def asking(folder):
             serving = asyncio.create_task(face.run())
             await server.connected()
             with closing(sqlite3.connect(reported.make_store().path)) as store:
-                yield Asking(server, store)
+                yield Asking(server, store, broker)
             await face.stop()
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -165,6 +166,17 @@ async def test_what_went_into_a_stream_that_broke_comes_with_the_next(tmp_path):
         await asked.server.drop()
         await asked.server.reconnected(accepted)
         assert await asked.deliveries(2) == lost
+
+
+async def test_presence_of_newcomers_ends_with_the_stream(tmp_path):
+    async with asking(tmp_path) as asked:
+        newcomers = asked.broker.newcomers
+        await asked.server.send("<presence from='new@localhost/one' to='queue.localhost'/>")
+        await until(lambda: newcomers.of(Jid("new@localhost")))
+        accepted = asked.server.accepted
+        await asked.server.drop()
+        await asked.server.reconnected(accepted)
+        assert newcomers.of(Jid("new@localhost")) == ()
 
 
 @pytest.mark.parametrize("char", ["x", '"', "'", ">", "&", "é"])

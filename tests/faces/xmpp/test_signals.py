@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness.patience import until
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp.signals import MAX_DOMAINS, MAX_OF_A_SERVER, MAX_OF_ONE, Rosters
@@ -152,3 +153,12 @@ async def test_of_very_many_owners_some_are_asked(asking):
     asking.ask(*(Jid(f"owner{number}@x") for number in range(2 * MAX_OF_ONE)))
     assert asking.answered
     assert len(asking.said) == MAX_OF_ONE
+
+
+async def test_a_roster_that_does_not_come_is_not_waited_for(asking, monkeypatch):
+    monkeypatch.setattr("pubqueue.faces.xmpp.signals.TIMEOUT", 0.01)
+    asking.rosters.take_grant("x", grant("get"))
+    asking.ask(BOSS)
+    assert asking.reported == []
+    await until(lambda: asking.reported == [()])
+    assert not asking.rosters.awaits(roster("roster-0", BOSS))

@@ -27,6 +27,7 @@ from pubqueue.model.entities import (
     SendLast,
     SubscriptionState,
     account_of,
+    domain_of,
 )
 from pubqueue.model.notices import Everybody
 from pubqueue.model.replies import part_of, room_of
@@ -508,6 +509,7 @@ def for_subscription(
         here=tuple(rows.resources(request.by.account))
         if isinstance(request, subscribe.Subscribe)
         else (),
+        by_server=domain_of(request.by.account) != context.service.account,
     )
 
 

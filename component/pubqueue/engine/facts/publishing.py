@@ -286,7 +286,7 @@ def here(context: Context, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
     A connection of the service's own is here as long as it subscribes: its subscriptions end with it.
     """
     rows, service = context.rows, context.service.jid
-    present = [(jid, rows.resources(account_of(jid))) for jid in jids]
+    present = [(jid, rows.present(account_of(jid))) for jid in jids]
     return tuple(
         [
             jid

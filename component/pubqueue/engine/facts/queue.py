@@ -246,8 +246,7 @@ def for_leave(context: Context, request: presence.Leave) -> presence.LeaveFacts:
     rows, account = context.rows, account_of(request.jid)
     rows.cache.passers_by.append((request.jid, None))
     jids = tuple(dict.fromkeys((request.jid, account)))
-    here = rows.resources(account)
-    is_here = request.jid in here
+    present = rows.present(account)
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
     held = {jid: rows.held_by(jid) for jid in jids}
     more = tuple(jid for jid, (_, goes_on) in held.items() if goes_on)
@@ -256,8 +255,8 @@ def for_leave(context: Context, request: presence.Leave) -> presence.LeaveFacts:
         now=context.now,
         held=_cases(context, [item for items, _ in held.values() for item in items]),
         subscriptions=tuple((one, node) for one, node in paired if node is not None),
-        is_here=is_here,
-        is_last=is_here and len(here) == 1,
+        is_known=request.jid in rows.resources(account),
+        present=present,
         more=more,
         unused=rows.unused_token() if more else 0,
         answered=None if answer is None else answer.at,

@@ -198,8 +198,10 @@ class Pings:
             return False
         jid, instance, number = Jid(sender), int(found[1]), int(found[2])
         if instance != self._instance():
-            if meaning(iq) is Meaning.HERE:
+            if (means := meaning(iq)) is Meaning.HERE:
                 self._workers.answered_elsewhere(jid)
+            elif self._workers.doubts(jid):
+                self._judge(jid, means)
         elif self._open.get(number) == jid:
             self._close(jid)
             self._judge(jid, meaning(iq))

@@ -117,7 +117,8 @@ class XmppFace:
             silent=self._workers.silent,
         )
         component.on_single = self.requests.take_single
-        signals = Signals(link, self._rosters, self.deliveries, self.requests.features)
+        features, doubt = self.requests.features, self._workers.doubt
+        signals = Signals(link, self._rosters, self.deliveries, features, doubt)
         self.kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
             f"{ns.COMPONENT} message": signals.take_message,
@@ -197,6 +198,7 @@ class XmppFace:
     def _up(self) -> None:
         if self._outside:
             return
+        self._workers.ask_all()
         self._set_up(up=True)
         self._on_ready()
 
@@ -210,6 +212,7 @@ class XmppFace:
             self._pings.forget()
             self.requests.reads.go_on()
             self._rosters.forget()
+            self._link.broker.newcomers.forget()
             if not self.component.is_leaving:
                 self._link.broker.undelivered.stream_broke()
         self._set_up(up=False)

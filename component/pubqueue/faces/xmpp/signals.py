@@ -14,7 +14,7 @@ from pubqueue.faces.xmpp.render.disco import capabilities
 from pubqueue.faces.xmpp.stream.reader import REFUSED
 from pubqueue.faces.xmpp.xml.refusals import SERVICE_UNAVAILABLE, StanzaError, behind, busy, words
 from pubqueue.faces.xmpp.xml.stanza import attribute, new_id
-from pubqueue.model.decision import FeaturesWanted, Refused
+from pubqueue.model.decision import Doubted, FeaturesWanted, Refused
 from pubqueue.model.entities import Contact, Jid, account_of
 from pubqueue.rules.presence import Arrive, Leave
 from pubqueue.rules.publication import Publish
@@ -24,7 +24,7 @@ from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pubqueue.accounts.credentials import Principals
     from pubqueue.engine.admission import Load
@@ -48,7 +48,9 @@ class Signals:
         rosters: Rosters,
         deliveries: Deliveries,
         features: Callable[[Principal], tuple[str, ...]],
+        doubt: Callable[[Iterable[Jid]], None],
     ) -> None:
+        self._doubt = doubt
         self._jid, self._broker, self._write = link.jid, link.broker, link.write
         self._admission, self._principal = link.admission, link.principal
         self._rosters, self._deliveries, self._features = rosters, deliveries, features
@@ -132,6 +134,8 @@ class Signals:
             self._admission.done(load)
             if isinstance(reply, FeaturesWanted):
                 self._deliveries.ask_features(by.jid)
+            elif isinstance(reply, Doubted):
+                self._doubt(reply.jids)
 
         self._broker.submit(request, done)
 

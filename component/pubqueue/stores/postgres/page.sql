@@ -244,6 +244,9 @@ WHERE $2::bigint IS NULL OR i.node_id = $2;
 SELECT DISTINCT holder FROM item
 WHERE left(holder, 500) >= left($1 COLLATE "C", 500) AND holder > $1 AND holder LIKE $2 ESCAPE '!' ORDER BY holder LIMIT $3;
 
+-- known_resources: the known full JIDs of all accounts, by address
+SELECT jid FROM resource WHERE left(jid, 500) >= left($1 COLLATE "C", 500) AND jid > $1 COLLATE "C" ORDER BY jid COLLATE "C" LIMIT $2;
+
 -- held_of: how many items of nodes all addresses of accounts hold: a list of contents and accounts; "0" is the character after "/"
 SELECT h.held FROM json_array_elements($1::json) WITH ORDINALITY k(value, at) CROSS JOIN LATERAL (
     SELECT count(*) AS held FROM (

@@ -75,12 +75,18 @@ DELETE FROM subscription s USING (
     CROSS JOIN LATERAL (SELECT ctid FROM subscription WHERE subid = v.subid OFFSET 0) x
 ) v WHERE s.ctid = v.at_row;
 
--- add_resource: full JIDs become available
+-- add_resource: full JIDs become known
 INSERT INTO resource (id, jid, account)
 SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY n.place), n.jid, n.account FROM (
     SELECT DISTINCT ON (v.jid) v.jid, v.account, v.place FROM unnest($1::text[], $2::text[]) WITH ORDINALITY v(jid, account, place)
     WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid) ORDER BY v.jid, v.place
 ) n;
+
+-- note_present: full JIDs have sent available presence
+UPDATE resource r SET present = true FROM (
+    SELECT x.ctid AS at_row FROM unnest($1::text[]) v(jid)
+    CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x
+) v WHERE r.ctid = v.at_row;
 
 -- note_activity: full JIDs have shown activity
 UPDATE resource r SET since = greatest(r.since, v.since) FROM (
@@ -94,7 +100,7 @@ UPDATE resource r SET qos = v.able <> 0 FROM (
     CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x
 ) v WHERE r.ctid = v.at_row;
 
--- drop_resource: full JIDs become unavailable
+-- drop_resource: full JIDs have left
 DELETE FROM resource r USING (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::text[]) v(jid)
     CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x

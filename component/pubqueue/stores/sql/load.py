@@ -298,10 +298,11 @@ def _receipts(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
 def _resources(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = session.ask_keys("resources", needs.resources)
     yield
-    found = [(Jid(row[0]), row[1], row[2]) for row in asked]
+    found = [(Jid(row[0]), *row[1:]) for row in asked]
     rows.resources = [jid for jid, *_ in found]
-    rows.active = {jid: since for jid, since, _ in found if since}
-    rows.able = {jid: able != 0 for jid, _, able in found if able is not None}
+    rows.active = {jid: since for jid, since, *_ in found if since}
+    rows.able = {jid: able != 0 for jid, _, able, _ in found if able is not None}
+    rows.present = [jid for jid, *_, present in found if present]
 
 
 # fmt: off

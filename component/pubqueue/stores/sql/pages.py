@@ -209,11 +209,18 @@ def holders_of(
     return [Jid(jid) for (jid,) in rows]
 
 
-def full_holders(
-    session: SqlSession, _which: listings.FullHolders, after: str | None, limit: int
+def holders(
+    session: SqlSession, _which: listings.Holders, after: str | None, limit: int
 ) -> list[Jid]:
-    """Return full JIDs that hold items."""
-    return [Jid(jid) for (jid,) in session.rows("holders_of", after or "", "%/%", limit)]
+    """Return addresses that hold items."""
+    return [Jid(jid) for (jid,) in session.rows("holders_of", after or "", "%", limit)]
+
+
+def known_resources(
+    session: SqlSession, _which: listings.KnownResources, after: str | None, limit: int
+) -> list[Jid]:
+    """Return the known full JIDs of all accounts."""
+    return [Jid(jid) for (jid,) in session.rows("known_resources", after or "", limit)]
 
 
 def _like(which: listings.ConnectionsOf | listings.HoldersOf) -> str:
@@ -319,7 +326,8 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.NodesOfAccount:        nodes_of_account,
     listings.ConnectionsOf:         connections_of,
     listings.HoldersOf:             holders_of,
-    listings.FullHolders:           full_holders,
+    listings.Holders:               holders,
+    listings.KnownResources:        known_resources,
     listings.SubscriptionsOfAccount: subscriptions_of_account,
     listings.NodeEntries:           _tallies,
     listings.Counted:               _counted,

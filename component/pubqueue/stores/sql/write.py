@@ -381,6 +381,11 @@ def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
         session.many("add_resource", come)
 
 
+def write_present(session: SqlSession, present: Sequence[Jid]) -> None:
+    """Write which known addresses have sent available presence."""
+    session.many("note_present", [(jid,) for jid in present])
+
+
 def write_activity(session: SqlSession, active: Sequence[tuple[Jid, int]]) -> None:
     """Write when available addresses were last active."""
     session.many("note_activity", [(since, jid) for jid, since in active])
@@ -513,6 +518,7 @@ ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
     "subscriptions": write_subscriptions,
     "nodes":         change_nodes,
     "resources":     write_resources,
+    "present":       write_present,
     "active":        write_activity,
     "able":          write_able,
 }

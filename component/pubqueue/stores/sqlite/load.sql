@@ -44,8 +44,8 @@ SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_se
     s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
--- resources: the available full JIDs of accounts
-SELECT r.jid, r.since, r.qos FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
+-- resources: the known full JIDs of accounts
+SELECT r.jid, r.since, r.qos, r.present FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
 
 -- people: the accounts and full JIDs, of those given, with an affiliation, a subscription or a held item
 SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM affiliation a WHERE a.jid = k.value)

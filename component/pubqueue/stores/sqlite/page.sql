@@ -210,6 +210,9 @@ WHERE i.state = 'locked' AND i.holder = ?1 AND (?2 IS NULL OR +i.node_id = ?2);
 SELECT DISTINCT holder FROM item INDEXED BY item_held
 WHERE state = 'locked' AND holder > ?1 AND holder LIKE ?2 ESCAPE '!' ORDER BY holder LIMIT ?3;
 
+-- known_resources: the known full JIDs of all accounts, by address
+SELECT jid FROM resource WHERE jid > ? ORDER BY jid LIMIT ?;
+
 -- held_of: how many items of nodes all addresses of accounts hold: a list of contents and accounts; "0" is the character after "/"
 SELECT (
     SELECT count(*) FROM item INDEXED BY item_held

@@ -44,8 +44,11 @@ WHERE subid = ?;
 -- drop_subscription: delete subscriptions; their locks stay
 DELETE FROM subscription WHERE subid = ?;
 
--- add_resource: full JIDs become available
+-- add_resource: full JIDs become known
 INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
+
+-- note_present: full JIDs have sent available presence
+UPDATE resource SET present = 1 WHERE jid = ?;
 
 -- note_activity: full JIDs have shown activity
 UPDATE resource SET since = max(since, ?) WHERE jid = ?;
@@ -53,7 +56,7 @@ UPDATE resource SET since = max(since, ?) WHERE jid = ?;
 -- note_able: capabilities of the clients of full JIDs
 UPDATE resource SET qos = ? WHERE jid = ?;
 
--- drop_resource: full JIDs become unavailable
+-- drop_resource: full JIDs have left
 DELETE FROM resource WHERE jid = ?;
 
 -- remove_item: delete items
