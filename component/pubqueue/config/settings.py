@@ -192,7 +192,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Domains of anonymous accounts; these may not subscribe."""
     ping_after: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = SILENCE
     """Seconds after which a worker that holds items and sends nothing is pinged (XEP-0199). If two pings have no answer, or
-    its server answers that it is gone, the worker counts as gone. 0: never."""
+    its server answers that it is gone, the worker counts as gone. 0: never. All that are known to be here are pinged at the start and each
+    hour in any case, but then only an answer that they are gone counts."""
     settle_by_get: bool = True
     """Whether an IQ of type `get` retracts and unlocks in queues, as XEP-0254 prints it; `set` always does."""
     log_level: str = "info"

@@ -13,7 +13,22 @@ if TYPE_CHECKING:
     from harness.servers.stub_server import Stanza
     from lxml import etree
 
-OWN_STORE: Final[dict[str, str]] = {}
+_VERSIONS: Final = "versions of an app are known for longer than the nodes that they were for"
+_NUMBERS: Final = "events are numbered over all nodes"
+_RATES: Final = "it shows how much was done in the last five minutes"
+
+OWN_STORE: Final = {
+    "commands-overview": _RATES,
+    "commands-pause": _RATES,
+    "events-of-a-transaction": _NUMBERS,
+    "events-of-time-and-absence": _NUMBERS,
+    "headers-in-a-transaction": _VERSIONS,
+    "txn-commit": _VERSIONS,
+    "txn-immediate": _VERSIONS,
+    "txn-plain-node": _VERSIONS,
+    "txn-restart": _VERSIONS,
+    "txn-taken-ids": _VERSIONS,
+}
 """Scenarios that need a store of their own, each with the reason."""
 
 ASK: Final = "<iq type='{kind}' id='{id}' from='{by}' to='{service}'>{child}</iq>"
