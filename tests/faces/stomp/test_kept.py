@@ -94,7 +94,7 @@ async def test_of_a_stranger_all_but_the_last_byte_of_each_frame_is_counted(serv
 
 
 @pytest.mark.parametrize("command", CLIENTS)
-async def test_of_a_client_all_but_the_last_byte_of_each_frame_is_counted(served, command):
+async def test_of_a_client_all_but_the_last_byte_of_each_frame_is_counted(served, command):  # N28
     etl = await served.log_in()
     await unfinished(etl, frame_of(command, 8_000))
     await until(lambda: KEPT.of(ETL) > 16_000)
@@ -158,7 +158,7 @@ async def test_a_connection_that_ends_keeps_nothing(served):
 
 async def test_of_the_account_with_most_the_oldest_is_given_up_and_others_go_on(
     served, monkeypatch
-):
+):  # N28
     ann = await begun(served, "ann", b"x" * 150_000)
     etl, other = [await begun(served) for _ in "ab"]
     monkeypatch.setattr(KEPT, "most", 600_000)
@@ -184,7 +184,7 @@ async def test_what_a_client_held_that_was_given_up_is_with_another(served, monk
 # --- frames that are kept, and what they leave -----------------------------------------------------
 
 
-async def test_transactions_count_with_their_headers_until_they_end(served):
+async def test_transactions_count_with_their_headers_until_they_end(served):  # N28
     etl = await served.log_in()
     for name in "ab":
         await etl.do("BEGIN", transaction=name)
@@ -252,7 +252,7 @@ async def test_messages_whose_locks_are_over_count_until_they_are_acknowledged(s
 
 async def test_an_account_with_much_unread_gets_no_more_and_everything_in_the_end(
     served, monkeypatch
-):
+):  # N28
     monkeypatch.setattr(KEPT, "most", SHARES * 500_000)
     etl = await served.log_in()
     names = [f"{number}" for number in range(6)]
@@ -275,7 +275,7 @@ async def test_an_account_with_much_unread_gets_no_more_and_everything_in_the_en
     await until(lambda: KEPT.of(BEE) == 0)
 
 
-async def test_what_has_no_room_at_one_account_goes_to_another(served, monkeypatch):
+async def test_what_has_no_room_at_one_account_goes_to_another(served, monkeypatch):  # N28
     monkeypatch.setattr(KEPT, "most", SHARES * 300_000)
     etl = await served.log_in()
     bees = [await served.log_in("bee") for _ in range(3)]
@@ -285,18 +285,21 @@ async def test_what_has_no_room_at_one_account_goes_to_another(served, monkeypat
     for number in range(3):
         await etl.do("SEND", BODY, destination="/queue/large", item_id=f"{number}")
     await until(lambda: KEPT.of(BEE) > 100_000)
+    await served.broker.settled()
+    states = [(await stored(served.side, f"{number}", "large")).state for number in range(3)]
+    assert states.count(State.LOCKED) == 1
     ann = await served.works("ann", destination="/queue/large", prefetch_count=3, **INDIVIDUAL)
     heard = {(await ann.hear()).headers["item-id"] for _ in range(2)}
     assert len(heard) == 2
 
 
 async def test_small_messages_go_on_while_others_of_the_account_read_nothing(served, monkeypatch):
-    monkeypatch.setattr(KEPT, "most", SHARES * 300_000)
     etl, lazy, bee = await served.log_in(), await served.log_in("bee"), await served.log_in("bee")
     slow(served, lazy)
     lazy.say("SUBSCRIBE", destination="/queue/large", id="s", **INDIVIDUAL)
     await etl.do("SEND", BODY, destination="/queue/large")
     await until(lambda: KEPT.of(BEE) > 100_000)
+    monkeypatch.setattr(KEPT, "most", SHARES * 100_000)
     await bee.do("SUBSCRIBE", destination="/queue/large", id="s", **INDIVIDUAL)
     await etl.do("SEND", b"small", destination="/queue/large")
     assert (await bee.hear()).body == b"small"
