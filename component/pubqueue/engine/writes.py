@@ -85,6 +85,8 @@ class RowCache:
         self.hoarders: set[Jid] = set()
         """Addresses that hold more items than were loaded; valid for one batch."""
         self.payloads: dict[int, bytes] = {}
+        self.damaged: set[int] = set()
+        """Numbers of items whose content is not what was published, as far as it was loaded in this batch."""
         self.receipts: dict[int, dict[Jid, None]] = {}
         self.lost: dict[tuple[int, Jid], None] = {}
         """Addresses that lost items in this batch, with the items' numbers, whether earlier receipts are loaded or not."""
@@ -146,7 +148,7 @@ class RowCache:
         self.able.update(found.able)
         for item in found.items:
             self._fill_item(item)
-        for seq, payload in found.payloads:
+        for seq, payload, _ in found.payloads:
             self.payloads[seq] = payload
         for seq, jid in found.receipts:
             self.receipts[seq][jid] = None
@@ -214,6 +216,7 @@ class RowCache:
         """Keep the rows that the next batches are likely to need: nodes with their accounts, locked items."""
         for table in (self.payloads, self.receipts, self.ready, self.rights):
             table.clear()
+        self.damaged.clear()
         if self.lost:
             self.lost.clear()
         for kind, rows in self.of.items():

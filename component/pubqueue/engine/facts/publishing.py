@@ -184,7 +184,7 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
         if not node.config.queueing:
             return Known.OTHER, item  # it is overwritten in any case
         there = rows.payload(item)
-        same = not rows.lacking and context.payloads.same(there, draft.payload)
+        same = bool(there) and not rows.lacking and context.payloads.same(there, draft.payload)
         return (Known.SAME if same else Known.OTHER), item
     if node.config.dedup_window:
         digest = rows.finished(node.name, draft.id, context.now)

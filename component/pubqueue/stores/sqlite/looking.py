@@ -61,6 +61,9 @@ def _look(connection: sqlite3.Connection, path: Path, job: Callable[[Transaction
         return Looked(None, [f"{path}: {older(done, known)}"])
     connection.execute("PRAGMA query_only = ON")
     connection.execute("BEGIN")
+    (state,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if state != "ok":
+        raise ForeignStoreError(f"{path} is damaged: {state}; restore a backup")
     return Looked(
         job(SqlTransaction(SqliteSession(connection, NodeIds()), words, foreign=True)), []
     )
