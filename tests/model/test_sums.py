@@ -4,7 +4,7 @@ import pytest
 from harness.batches.facts import waiting
 from msgspec.structs import replace
 
-from pubqueue.model.sums import UNREADABLE, has_sound_head, is_sound, sum_of, with_head
+from pubqueue.model.sums import UNREADABLE, has_sound_head, is_sound, sum_of, with_headers
 
 PAYLOAD = b"<pay amount='1000'>EUR</pay>"
 HEADERS = (("currency", "EUR"), ("note", "\u00e4"))
@@ -46,9 +46,14 @@ def test_it_fits_into_a_signed_column():
 
 def test_other_headers_leave_the_half_of_the_payload():
     other = (("currency", "USD"),)
-    known = with_head(SOUND.sum, ITEM.id, "bank", other)
-    assert known == sum_of(ITEM.id, PAYLOAD, "bank", other)
-    assert with_head(None, ITEM.id, "bank", other) is None
+    assert with_headers(SOUND, other) == sum_of(ITEM.id, PAYLOAD, "bank", other)
+    assert with_headers(ITEM, other) is None
+
+
+def test_other_headers_do_not_hide_the_damage_of_what_they_stand_beside():
+    damaged = replace(SOUND, id="pay-2")
+    assert with_headers(damaged, ()) == SOUND.sum
+    assert not has_sound_head(replace(damaged, headers=(), sum=with_headers(damaged, ())))
 
 
 def test_what_was_stored_without_a_sum_is_taken_as_it_is():

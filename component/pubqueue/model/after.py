@@ -22,7 +22,7 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.records import weight
 from pubqueue.model.several_subscriptions import terms_of, together
-from pubqueue.model.sums import sum_of, with_head
+from pubqueue.model.sums import sum_of, with_headers
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
@@ -195,8 +195,7 @@ def _passed_on(item: Item, onward: c.PassOn) -> Item:
 
 def _with_headers(item: Item, headers: Headers) -> Item:
     size = item.size - weight(b"", item.headers) + weight(b"", headers)
-    known = with_head(item.sum, item.id, item.group, headers)
-    return replace(item, headers=headers, size=size, sum=known)
+    return replace(item, headers=headers, size=size, sum=with_headers(item, headers))
 
 
 def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:

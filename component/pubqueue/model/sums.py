@@ -32,11 +32,11 @@ def sum_of(item: ItemId, payload: bytes, group: str = "", headers: Headers = ())
     return (head << 32 | crc32(payload)) - SIGN
 
 
-def with_head(known: int | None, item: ItemId, group: str, headers: Headers) -> int | None:
-    """Return the checksum of the same payload under another id, or with other headers; None if it is not known."""
-    if known is None:
-        return None
-    return (_head(item, group, headers) << 32 | known + SIGN & HALF) - SIGN
+def with_headers(item: Item, headers: Headers) -> int | None:
+    """Return the checksum of the item with other headers; one that does not match stays, so that the damage is still found."""
+    if item.sum is None or not has_sound_head(item):
+        return item.sum
+    return (_head(item.id, item.group, headers) << 32 | item.sum + SIGN & HALF) - SIGN
 
 
 def has_sound_head(item: Item) -> bool:

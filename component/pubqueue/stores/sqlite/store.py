@@ -16,6 +16,7 @@ from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite.connection import (
+    DAMAGE,
     NO_TEXT,
     OpenedFile,
     close_to_others,
@@ -127,7 +128,7 @@ class SqliteStore:
             close_to_others(self.path)
             self.file.note_log()
             self._changes_seen = await connection.run(_version)
-        except sqlite3.Error as problem:
+        except DAMAGE as problem:
             await connection.leave()
             raise ForeignStoreError(f"{self.path}: {problem}") from problem
         except BaseException:
