@@ -106,6 +106,9 @@ faults: setup ## 10,000 items while component, server, workers, database are kil
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	PYTHONHASHSEED=0 .venv/bin/python -m proof.simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
+flips: setup ## flip 1,000 bits of a SQLite file and of rows: nothing wrong is given out (SEED=2)
+	PYTHONPATH=tests .venv/bin/python -m proof.flips $(if $(SEED),--seed $(SEED))
+
 fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, a million streams of STOMP, 50,000 HTTP requests, 20,000 calls of gRPC, requests of REST, and a queue's life at random (SEED=2 for others)
 	.venv/bin/python -m proof.fuzz $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.bodies $(if $(SEED),--seed $(SEED))
@@ -139,4 +142,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .imports_cache build/flaky site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean
+.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate flips fuzz peers docs five-minutes man deb lock clean

@@ -1,14 +1,19 @@
 """What is stored and does not match its checksum is never given out, dies, and holds up nothing else; on both stores."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, after, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.shell import Shell
+from harness.batches.transactions import commits, stages
 from harness.batches.two_shells import PostgresShell
 from harness.stores.store_contents import recount
 from structlog.testing import capture_logs
 
 from pubqueue.engine.damage import DamageReports
+from pubqueue.engine.facts import transactions
 from pubqueue.model.decision import Damaged, Done, Refusal, Refused
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.model.sums import DAMAGED
@@ -188,3 +193,53 @@ def test_each_damaged_item_is_counted_and_logged_once():
         ("item.damaged", JOBS, "a"),
         ("item.damaged", JOBS, "staged"),
     ]
+
+
+def test_an_item_without_a_number_holds_nothing_up(tmp_path):
+    with closing(Shell(tmp_path / "queue.db")) as shell:
+        shell.do(a_queue())
+        shell.do(publishes("a", "b"))
+        with closing(sqlite3.connect(tmp_path / "queue.db", isolation_level=None)) as other:
+            other.execute("PRAGMA writable_schema = ON")
+            for old in ("priority     INTEGER NOT NULL", "priority    INTEGER NOT NULL"):
+                other.execute(
+                    "UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'item'",
+                    (old, "priority INTEGER"),
+                )
+        with closing(sqlite3.connect(tmp_path / "queue.db", isolation_level=None)) as other:
+            other.execute("UPDATE item SET priority = NULL WHERE id = 'a'")
+        assert given(shell.batch(joins(ANN, 9))) == [("b", b"<job/>")]
+        ends(shell)
+        assert state(shell, "a") == (State.DEAD, DAMAGED, b"")
+
+
+def test_a_version_with_a_damaged_item_is_not_committed_if_its_winners_are_looked_at(
+    shell, monkeypatch
+):
+    monkeypatch.setattr(transactions, "MAX_WINNERS", 0)
+    shell.do(stages("a", "b"))
+    flips(shell, "b", table="staged")
+    no = shell.do(commits((0, 0, 2)))
+    assert no == Refused(Refusal.NOT_AS_STAGED, f"of item b of jobs {DAMAGED}: stage it again")
+    shell.do(stages("b"))
+    shell.do(commits((0, 0, 2)))
+    assert given(shell.batch(joins(ANN, 9))) == [("a", b"<job/>"), ("b", b"<job/>")]
+
+
+def test_a_damaged_item_of_a_small_version_dies(shell):
+    shell.do(stages("a", "b"))
+    flips(shell, "b", table="staged")
+    shell.do(commits((0, 0, 2)))
+    assert given(shell.batch(joins(ANN, 9))) == [("a", b"<job/>")]
+    ends(shell)
+    assert state(shell, "b") == (State.DEAD, DAMAGED, b"")
+
+
+def test_an_id_that_is_no_text_any_more_holds_nothing_up(tmp_path):
+    with closing(Shell(tmp_path / "queue.db")) as shell:
+        shell.do(a_queue())
+        shell.do(publishes("a", "b", "c"))
+        flips(shell, "b", "id", "x")
+        shell.connection.execute("UPDATE item SET id = CAST(x'62ff' AS TEXT) WHERE id = 'x'")
+        assert [name for name, _ in given(shell.batch(joins(ANN, 9)))] == ["a", "c"]
+        assert ends(shell).decisions[0].reply == Damaged(((JOBS, "b\ufffd"),))

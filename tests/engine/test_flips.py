@@ -23,10 +23,9 @@ def test_bits_of_a_file_are_flipped(tmp_path):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def shell(request, tmp_path):
-    if request.param == "sqlite":
-        made = Shell(tmp_path / "queue.db")
-    else:
-        made = PostgresShell(request.getfixturevalue("postgres").address)
+    sqlite = request.param == "sqlite"
+    place = tmp_path / "queue.db" if sqlite else request.getfixturevalue("postgres").address
+    made = Shell(place) if sqlite else PostgresShell(place)
     with closing(made):
         yield made
 

@@ -4,7 +4,15 @@ import pytest
 from harness.batches.facts import waiting
 from msgspec.structs import replace
 
-from pubqueue.model.sums import UNREADABLE, has_sound_head, is_sound, sum_of, with_headers
+from pubqueue.model.sums import (
+    UNREADABLE,
+    has_sound_head,
+    is_sound,
+    sealed,
+    sum_of,
+    unsealed,
+    with_headers,
+)
 
 PAYLOAD = b"<pay amount='1000'>EUR</pay>"
 HEADERS = (("currency", "EUR"), ("note", "\u00e4"))
@@ -59,3 +67,13 @@ def test_other_headers_do_not_hide_the_damage_of_what_they_stand_beside():
 def test_what_was_stored_without_a_sum_is_taken_as_it_is():
     assert is_sound(None, PAYLOAD)
     assert has_sound_head(ITEM)
+
+
+def test_each_flipped_bit_of_what_is_sealed_is_found():
+    content = b"\x94\xa5hello\x01\x02\x03"
+    whole = sealed(content)
+    assert (unsealed(whole), unsealed(content)) == (content, content)
+    for bit in range(8, 8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert unsealed(bytes(flipped)) is None

@@ -13,7 +13,7 @@ from pubqueue.engine.listings import ItemEntries, Items, WinnerRows, WinningDraf
 from pubqueue.engine.ports import FAR
 from pubqueue.model.decision import Damaged
 from pubqueue.model.entities import Item
-from pubqueue.model.sums import has_sound_head, is_sound, sum_of
+from pubqueue.model.sums import has_sound_head, is_sound, sum_of, with_numbers
 from pubqueue.rules.damage import EndDamaged, split
 
 if TYPE_CHECKING:
@@ -60,8 +60,10 @@ class ComparedRows:
     def load(self, needs: Needs) -> Rows:
         """Return the existing rows; a damaged payload is empty."""
         rows = self._tx.load(needs)
-        for item in rows.items:
-            self._look_at_head(item)
+        for at, item in enumerate(rows.items):
+            if not has_sound_head(item):
+                self._note(item.seq, None)
+                rows.items[at] = with_numbers(item)
         for at, (seq, payload, known) in enumerate(rows.payloads):
             if not is_sound(known, payload):
                 self._note(seq, None)
@@ -88,12 +90,9 @@ class ComparedRows:
         rows = self._tx.page(which, after, limit)
         if rows and type(rows[0]) is Item:
             for item in rows:
-                self._look_at_head(item)  # type: ignore[arg-type]  # all are like the first
+                if not has_sound_head(item):  # type: ignore[arg-type]  # all are like the first
+                    self._note(item.seq, None)  # type: ignore[attr-defined]
         return rows
-
-    def _look_at_head(self, item: Item) -> None:
-        if not has_sound_head(item):
-            self._note(item.seq, None)
 
     def _items(self, which: Items, after: Any, limit: int) -> list[tuple[Item, bytes]]:  # noqa: ANN401  # of the listing
         """Return items to send, without damaged ones; if all of a page are, what comes next."""
@@ -111,10 +110,10 @@ class ComparedRows:
         found = self._tx.page(which, after, limit)
         for at, entry in enumerate(found):
             item, payload = entry.item, entry.payload
-            if has_sound_head(item) and (payload is None or is_sound(item.sum, payload)):
+            if payload is None or split([(item, payload)])[0]:
                 continue
             self._note(item.seq, None)
-            found[at] = replace(entry, payload=None if payload is None else b"")
+            found[at] = replace(entry, payload=b"")
         return found
 
     def _winners(self, which: WinnerRows, after: Any, limit: int) -> list[WinnerRow]:  # noqa: ANN401  # of the listing

@@ -24,6 +24,7 @@ from pubqueue.model.entities import Affiliation, Jid, SubscriptionState, account
 from pubqueue.model.notices import Several
 from pubqueue.model.records import Holding
 from pubqueue.model.several_subscriptions import subids_of
+from pubqueue.model.sums import is_damaged
 from pubqueue.rules.access import standing_of_account
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class WorkingSet:
     def is_damaged(self, item: Item) -> bool:
         """Return whether the content of an item is not what was published; for that its payload is loaded."""
         self.payload(item)
-        return item.seq in self.cache.damaged
+        return item.seq in self.cache.damaged or is_damaged(item)
 
     @contextmanager
     def showing(self, cache: RowCache, first_items: FirstItems) -> Iterator[None]:

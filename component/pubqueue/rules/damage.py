@@ -10,7 +10,7 @@ from pubqueue.model.changes import GiveUp, NoteSums
 from pubqueue.model.decision import Damaged, Decision, Done, Request
 from pubqueue.model.entities import State
 from pubqueue.model.notices import Unlocked
-from pubqueue.model.sums import DAMAGED, has_sound_head, is_sound, sum_of
+from pubqueue.model.sums import DAMAGED, has_sound_head, is_damaged, is_sound, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def split(
     damaged: list[Item] = []
     for row in rows:
         item, payload = row
-        if is_sound(item.sum, payload) and has_sound_head(item):
+        if is_sound(item.sum, payload) and has_sound_head(item) and not is_damaged(item):
             sound.append(row)
         else:
             damaged.append(item)
