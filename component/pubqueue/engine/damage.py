@@ -60,10 +60,7 @@ class ComparedRows:
     def load(self, needs: Needs) -> Rows:
         """Return the existing rows; a damaged payload is empty."""
         rows = self._tx.load(needs)
-        for at, item in enumerate(rows.items):
-            if not has_sound_head(item):
-                self._note(item.seq, None)
-                rows.items[at] = with_numbers(item)
+        self._look_at_heads(rows.items)
         for at, (seq, payload, known) in enumerate(rows.payloads):
             if not is_sound(known, payload):
                 self._note(seq, None)
@@ -89,10 +86,14 @@ class ComparedRows:
             return found
         rows = self._tx.page(which, after, limit)
         if rows and type(rows[0]) is Item:
-            for item in rows:
-                if not has_sound_head(item):  # type: ignore[arg-type]  # all are like the first
-                    self._note(item.seq, None)  # type: ignore[attr-defined]
+            self._look_at_heads(rows)  # type: ignore[arg-type]  # all are like the first
         return rows
+
+    def _look_at_heads(self, items: list[Item]) -> None:
+        for at, item in enumerate(items):
+            if not has_sound_head(item):
+                self._note(item.seq, None)
+                items[at] = with_numbers(item)
 
     def _items(self, which: Items, after: Any, limit: int) -> list[tuple[Item, bytes]]:  # noqa: ANN401  # of the listing
         """Return items to send, without damaged ones; if all of a page are, what comes next."""

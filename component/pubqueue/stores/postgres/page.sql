@@ -177,7 +177,7 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.bef
 -- without_sum: items without a checksum, with their payloads, up to the same bytes
 SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
-        SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.sum IS NULL ORDER BY q.seq LIMIT $1
+        SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.sum IS NULL ORDER BY q.seq + 0 LIMIT $1
     ) p
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($2, 0) ORDER BY f.seq;
@@ -185,7 +185,7 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.bef
 -- done_without_sum: done items without a checksum, with their payloads, up to the same bytes
 SELECT %(done)s, d.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
-        SELECT q.seq, octet_length(q.payload) AS size FROM done_item q WHERE q.sum IS NULL ORDER BY q.seq LIMIT $1
+        SELECT q.seq, octet_length(q.payload) AS size FROM done_item q WHERE q.sum IS NULL ORDER BY q.seq + 0 LIMIT $1
     ) p
 ) f
 CROSS JOIN LATERAL (SELECT * FROM done_item WHERE seq = f.seq OFFSET 0) d WHERE f.before <= greatest($2, 0) ORDER BY f.seq;
