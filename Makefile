@@ -108,6 +108,9 @@ faults: setup ## 10,000 items while component, server, workers, database are kil
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	PYTHONHASHSEED=0 .venv/bin/python -m proof.simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
+flips: setup ## flip 1,000 bits of a SQLite file and of rows: nothing wrong is given out (SEED=2)
+	PYTHONPATH=tests .venv/bin/python -m proof.flips $(if $(SEED),--seed $(SEED))
+
 fuzz: setup ## 100,000 inputs for each face beside an honest client (SEED=2 for others; FACE=stomp INPUTS=1000 for one face alone), a million payloads and streams, HTTP requests and calls to a process, and a queue's life at random
 	$(if $(filter-out xmpp,$(FACE)),,.venv/bin/python -m proof.fuzz $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--stanzas $(INPUTS)))
 	$(if $(filter xmpp,$(FACE)),,.venv/bin/python -m proof.fuzz.faces $(if $(FACE),--face $(FACE)) $(if $(SEED),--seed $(SEED)) $(if $(INPUTS),--inputs $(INPUTS)))
@@ -145,4 +148,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .imports_cache build/flaky site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate fuzz fuzz-parsers peers docs five-minutes man deb lock clean
+.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate flips fuzz fuzz-parsers peers docs five-minutes man deb lock clean

@@ -40,6 +40,7 @@ HELD = {
     "engine/tentative": "engine/test_together",
     "engine/working_set": "engine/test_remembered",
     "engine/writes": "engine/test_statements",
+    "rules/damage": "engine/test_damage",
     "faces/checks": "faces/stomp/test_settings",
     "faces/grpc/calls": "faces/grpc/test_both_bindings",
     "faces/grpc/face": "faces/grpc/test_contract",

@@ -95,6 +95,7 @@ BOUNDED_ELSEWHERE = {
     "GiveUpUnanswered",  # what a window has in flight
     "TrimItems",  # goes on in slices, one node after the other
     "EndForward",
+    "EndDamaged",  # slices of what the service has found
     "ReadSamples",
     "KeepSamples",  # by the service itself
     "ReadReasons",

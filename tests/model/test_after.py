@@ -32,6 +32,7 @@ from pubqueue.model.entities import (
     account_of,
     seconds,
 )
+from pubqueue.model.sums import sum_of
 
 ELSEWHERE = NodeName("elsewhere")
 FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))
@@ -54,6 +55,7 @@ AS_NEW = {
     "taken": None,
     "failure": None,
 }
+NEW = sum_of("i7", b"<new/>", "", (("b", "2"),))
 DONE = replace(LOCKED, **AS_NEW | {"state": State.DONE, "taken": after(3)})
 
 CHANGES = {
@@ -79,6 +81,7 @@ CHANGES = {
             due=after(5),
             expires=after(9),
             size=6,
+            sum=sum_of("i7", draft("i7").payload),
         ),
     ),
     "it is locked": (
@@ -155,7 +158,7 @@ CHANGES = {
     ),
     "its payload is replaced": (
         c.ReplacePayload(FREE, b"<new/>", Jid("eve@x"), (("b", "2"),)),
-        replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8),
+        replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8, sum=NEW),
     ),
     "it shall live no longer": (c.SetLife(LOCKED, after(5)), replace(LOCKED, expires=after(5))),
     "its times are corrected": (
@@ -264,7 +267,8 @@ def test_a_change_makes_of_an_item():
 def test_another_payload_keeps_all_but_headers_and_publisher():
     rich = replace(FREE, due=after(5), expires=after(60), group="g", turn=4, failed=2)
     now = a.after(c.ReplacePayload(rich, b"<new/>", Jid("eve@x"), (("b", "2"),)))
-    assert now == replace(rich, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8)
+    content = sum_of(rich.id, b"<new/>", "g", (("b", "2"),))
+    assert now == replace(rich, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8, sum=content)
 
 
 def test_every_change_of_an_item_is_here():

@@ -125,6 +125,7 @@ TABLE = [
     (c.NoteAble(ANN, able=True), []),
     (c.ForgetEvents(7), []),
     (c.NoteSamples((), NOW, 9), []),
+    (c.NoteSums(()), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [reported(EventKind.DEAD, detail="too old")]),
     (
         c.GiveUp(LOCKED, LATER, "no seat", 1),

@@ -8,6 +8,7 @@ from harness.batches.transactions import APP, aborts, stages
 from pubqueue.model.changes import AddItem
 from pubqueue.model.decision import Decision, Done, Published, Refusal, Refused
 from pubqueue.model.entities import Affiliation, ItemId, Jid, Millis, State, seconds
+from pubqueue.model.sums import sum_of
 from pubqueue.model.transactions import (
     DAY,
     Abort,
@@ -37,7 +38,8 @@ def ask(request=None, *, node=None, existing=((Known.NEW, None),), **facts):
 
 
 def row(**changes):
-    known = {"state": State.QUEUED, "pause": None, "life": None, "size": 6}
+    content = sum_of(ItemId("a"), draft("a").payload)
+    known = {"state": State.QUEUED, "pause": None, "life": None, "size": 6, "sum": content}
     return StagedItem(draft("a"), **(known | changes))
 
 

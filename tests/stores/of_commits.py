@@ -49,6 +49,7 @@ from pubqueue.engine.rows import VERSIONS, Rows, Writes
 from pubqueue.model import changes
 from pubqueue.model.entities import ItemId, Millis, State, digest
 from pubqueue.model.records import Event, EventKind
+from pubqueue.model.sums import sum_of
 from pubqueue.model.transactions import App, Commit, CommittedNode, Record, SetAside, TakenId
 from pubqueue.rules import event_log
 
@@ -88,13 +89,18 @@ class OfCommits:
         assert await ids(store) == ["first", "a1", "a2", "b1", "b2"]
         first, a1, a2, b1, b2 = await items(store, "first", "a1", "a2", "b1", "b2")
         facts = {"publisher": ETL, "published": after(1), "transaction": ("app", 1), "node": JOBS}
+        facts["sum"] = a1.sum
         plain = replace(first, seq=a1.seq, id="a1", **facts)
         times = {"state": State.DELAYED, "due": after(6), "expires": after(10)}
         assert [a1, a2, b1, b2] == [
             plain,
-            replace(plain, seq=a2.seq, id="a2", **times),
-            replace(plain, seq=b1.seq, id="b1", headers=(("a", "1"),)),
-            replace(plain, seq=b2.seq, id="b2", priority=4),
+            replace(plain, seq=a2.seq, id="a2", sum=a2.sum, **times),
+            replace(plain, seq=b1.seq, id="b1", headers=(("a", "1"),), sum=b1.sum),
+            replace(plain, seq=b2.seq, id="b2", priority=4, sum=b2.sum),
+        ]
+        assert [one.sum for one in (a1, b1)] == [
+            sum_of(a1.id, b"<job/>"),
+            sum_of(b1.id, b"<job/>", "", (("a", "1"),)),
         ]
         assert (await node_row(store)).items == 5
         assert await waits(store, ETL) == {}
@@ -164,6 +170,7 @@ class OfCommits:
         assert set(found) == {"same", "like", "other", "locked", "bad", "new"}
         assert await items(store, "same", "like", "locked", "bad") == before
         facts = {"publisher": ETL, "transaction": ("app", 1), "headers": (("h", "1"),)}
+        facts["sum"] = sum_of(other.id, b"<x/>", "", (("h", "1"),))
         assert await items(store, "other") == [replace(other, size=4, **facts)]
         assert await losers(store, other) == [ANN]
         assert (await node_row(store)).items == 6
@@ -300,7 +307,7 @@ class OfCommits:
 
         def drafts(tx):
             found = tx.page(WinningDrafts(JOBS), None, 99)
-            assert found == [draft("b"), draft("a", b"<two/>")]
+            assert [one for one, _ in found] == [draft("b"), draft("a", b"<two/>")]
             assert classes(tx) == []
 
         winners = (0, 0), (1, 0)
@@ -330,7 +337,9 @@ class OfCommits:
             return tx.page(WinningDrafts(JOBS), None, 99)
 
         spans = {"delay": 5000, "ttl": 9000}
-        assert await store.batch(job) == [draft("b"), draft("a", **spans, **said)]
+        drafts = draft("b"), draft("a", **spans, **said)
+        expected = list(zip(drafts, [row.sum for row in rows], strict=True))
+        assert await store.batch(job) == expected
 
     async def test_a_plain_node_has_its_items_overwritten(self, store):
         await make(store, add("a", payload=b"<old/>"), add("b"), add("c"))

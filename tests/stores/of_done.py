@@ -50,7 +50,7 @@ class OfDone:
         before = await lock(store, "i1")
         (found,) = await finish(store, "i1", at=after(3))
         expected = waiting(before.seq, id="i1", state=State.DONE, transaction=("app", 4))
-        given = {"token": before.token, "taken": after(3), "size": before.size}
+        given = {"token": before.token, "taken": after(3), "size": before.size, "sum": before.sum}
         assert found == replace(expected, **facts, **given)
         assert await ids(store) == ["i2"]
         assert await ready(store) == ("i2", "")
@@ -64,7 +64,9 @@ class OfDone:
         payload = b"<job>\xc3\xa4</job>"
         await make(store, add("i1", payload=payload, headers=(("a", "b"),), group="g"))
         (kept,) = await finish(store, "i1")
-        assert await load(store, payloads={kept.seq}) == Rows(payloads=[(kept.seq, payload)])
+        assert await load(store, payloads={kept.seq}) == Rows(
+            payloads=[(kept.seq, payload, kept.sum)]
+        )
         await make(store, changes.Revive(kept, JOBS, after(9)))
         (found,) = await items(store, "i1")
         assert found == replace(kept, state=State.QUEUED, taken=None, expires=after(9))
@@ -116,7 +118,7 @@ class OfDone:
             store, items=[Write(None, at)], payloads={1_000: b"<job/>"}, nodes=[Write(EMPTY, node)]
         )
         assert await listed(store, DoneItems(JOBS)) == [at]
-        assert await load(store, payloads={1_000}) == Rows(payloads=[(1_000, b"<job/>")])
+        assert await load(store, payloads={1_000}) == Rows(payloads=[(1_000, b"<job/>", None)])
 
     async def test_it_may_come_back_with_another_payload(self, store):
         await make(store, add("i1"))

@@ -43,6 +43,7 @@ from pubqueue.engine.rows import (
 from pubqueue.model import changes as c
 from pubqueue.model.entities import NO_TIME, DeadLetter, ItemId, Jid, State, digest
 from pubqueue.model.records import Answered, KeyTotal, PingAnswer, Settled, UsedKey
+from pubqueue.model.sums import sum_of
 from pubqueue.model.transactions import Sweep
 
 
@@ -66,9 +67,10 @@ class OfItems:
             headers=said,
             transaction=("app", 4),
             size=len(given["payload"]) + 3 + 1 + len("ä<&>\n".encode()),
+            sum=sum_of(ItemId("i1"), given["payload"], "", said),
         )
         assert await load(store, numbers={item.seq}) == Rows(items=[item])
-        expected = Rows(payloads=[(item.seq, given["payload"])])
+        expected = Rows(payloads=[(item.seq, given["payload"], item.sum)])
         assert await load(store, payloads={item.seq}) == expected
 
     async def test_every_fact_of_an_item_is_kept(self, store):
@@ -122,7 +124,7 @@ class OfItems:
         )
         assert sorted(item.seq for item in found.items) == [a.seq, b.seq, c_.seq, other.seq]
         assert (held in found.items, other in found.items) == (True, True)
-        assert sorted(found.payloads) == [(a.seq, b"<job/>"), (b.seq, b"<job/>")]
+        assert sorted(found.payloads) == [(a.seq, b"<job/>", a.sum), (b.seq, b"<job/>", b.sum)]
 
     async def test_hundreds_of_items_are_found_at_once(self, store):
         names = [f"i{n}" for n in range(700)]
@@ -132,7 +134,7 @@ class OfItems:
         assert {(item.node, item.id) for item in found.items} == keys
         seqs = {item.seq for item in found.items}
         assert {item.seq for item in (await load(store, numbers=seqs)).items} == seqs
-        assert {seq for seq, _ in (await load(store, payloads=seqs)).payloads} == seqs
+        assert {seq for seq, *_ in (await load(store, payloads=seqs)).payloads} == seqs
 
     async def test_ids_come_oldest_first_and_not_more_than_asked_for(self, store):
         await make(store, add("c"), add("a", priority=9), add("b"))
@@ -163,7 +165,9 @@ class OfItems:
         await make(store, add("i1"), add("i2"))
         (item,) = await items(store, "i1")
         await make(store, c.ReplacePayload(item, b"<new/>", Jid("eve@x"), (("a", "1"),)))
-        expected = replace(item, publisher=Jid("eve@x"), headers=(("a", "1"),), size=8)
+        content = sum_of(item.id, b"<new/>", "", (("a", "1"),))
+        facts = {"headers": (("a", "1"),), "size": 8, "sum": content}
+        expected = replace(item, publisher=Jid("eve@x"), **facts)
         assert await items(store, "i1") == [expected]
         assert await payloads(store) == {"i1": b"<new/>", "i2": b"<job/>"}
 
@@ -352,7 +356,7 @@ class OfItems:
         (moved,) = await items(store, "i1", node=DEAD)
         letter = DeadLetter(moved.dead_letter.number, NOW, "worn out", JOBS, ANN)
         expected = {"token": item.token, "headers": (("a", "1"),), "dead_letter": letter}
-        assert moved == waiting(item.seq, id="i1", node=DEAD, size=8, **expected)
+        assert moved == waiting(item.seq, id="i1", node=DEAD, size=8, sum=item.sum, **expected)
         assert await listed(store, DeadItems(DEAD)) == [moved]
         assert await losers(store, moved) == []
         assert (await ids(store), await payloads(store, DEAD)) == ([], {"i1": b"<job/>"})
@@ -364,7 +368,7 @@ class OfItems:
         (dead,) = await items(store, "i1")
         await make(store, c.Revive(dead, JOBS))
         (revived, _) = await items(store, "i1", "i2")
-        assert revived == waiting(item.seq, id="i1", token=item.token, size=6)
+        assert revived == waiting(item.seq, id="i1", token=item.token, size=6, sum=item.sum)
         assert await listed(store, DeadItems(JOBS)) == []
         assert await losers(store, revived) == []
         rows = await store.batch(lambda tx: tx.ready({JOBS: 9}, NOW, 999).rows)

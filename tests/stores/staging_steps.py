@@ -10,6 +10,7 @@ from stores.steps import (
 from pubqueue.engine.listings import WinnerClasses, Winners
 from pubqueue.engine.rows import WAITING, Judged, Writes
 from pubqueue.model.entities import Jid, NodeName, State
+from pubqueue.model.sums import sum_of
 from pubqueue.model.transactions import (
     Commit,
     CommittedNode,
@@ -29,7 +30,9 @@ OPEN = Version("app", 1, ETL, False, NOW, after(60))  # noqa: FBT003
 def row(name: str, payload: bytes = b"<job/>", over: int | None = None, **changes) -> StagedItem:
     known = {"state": State.QUEUED, "pause": None, "life": None, "size": len(payload)}
     of_draft = {key: changes.pop(key) for key in ("priority", "headers") if key in changes}
-    return StagedItem(draft(name, payload, **of_draft), **(known | changes), over=over)
+    made = draft(name, payload, **of_draft)
+    content = sum_of(made.id, payload, made.group, made.headers)
+    return StagedItem(made, **(known | changes), over=over, sum=content)
 
 
 def stage(*rows: StagedItem, node: NodeName = JOBS, **mark) -> Stage:

@@ -122,8 +122,9 @@ def check(
     """Check configuration, store and server.
 
     Reports for each that it is good, or in one sentence what is wrong. It creates and changes nothing: the service creates
-    a missing store when it starts. It connects as the component, so run it
-    before `serve`, not while the service runs; with --offline it uses neither the store nor a port.
+    a missing store when it starts. It reads the whole store: all contents are compared with their checksums, and SQLite
+    checks its file. It connects as the component, so run it before `serve`, not while the service runs; with --offline it
+    uses neither the store nor a port.
     """
     if offline and prepare:
         stop(ASKED_WRONGLY, "--offline and --prepare contradict each other")

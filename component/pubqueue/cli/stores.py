@@ -39,6 +39,10 @@ def copy_and_print(work: Callable[[CopyProgress], Sequence[Copied]], done: str) 
     for one in copied:
         if one.rows:
             click.echo(f"{one.table:{width}} {one.rows:>12,} rows, SHA-256 {one.digest[:16]}")
+    if damaged := sum(one.damaged for one in copied):
+        click.echo(
+            f"damaged before, and copied as they are: {damaged:,} items (`pubqueue check` names them)"
+        )
     click.echo(f"{done} and compared: {sum(one.rows for one in copied):,} rows")
 
 

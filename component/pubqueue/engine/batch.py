@@ -381,10 +381,14 @@ class Committer:
     ) -> None:
         self.store, self._contexts = store, contexts
         self._dispatch, self._undelivered = dispatch, undelivered
-        self.rows = WorkingSet()
+        self.rows = WorkingSet(contexts.damage.note)
         self._changes = ChangeApplier(self.rows, reaches, takers)
         self._are_windows_old = False
         self._began = self._decided = 0.0
+
+    def end_damaged(self) -> None:
+        """Have the items ended that the last batch found damaged."""
+        self._contexts.damage.end()
 
     async def commit(self, requests: Sequence[Request], *, everywhere: bool) -> Committed:
         """Commit one batch; if another process has changed its rows, retry once from fresh ones.

@@ -20,6 +20,7 @@ from pubqueue.engine.admission import Admission
 from pubqueue.engine.batch import Committer, may_be_of_one, refusal_of
 from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.engine.context import SERVICE, Context, Contexts, Payloads, Terms
+from pubqueue.engine.damage import DamageReports
 from pubqueue.engine.dispatch import PendingDispatch, WaitingTakers
 from pubqueue.engine.fan_out import FanOut, NewItems, NodeChanges
 from pubqueue.engine.forwarding import Forwarding
@@ -114,7 +115,9 @@ class Broker:
         # a batch: load, decide, change, dispatch, write
         self.upkeep = Upkeep()
         self._rates = Rates()
-        self._contexts = Contexts(self._common_context(terms, payloads, about), clock)
+        self.damage = DamageReports(self.submit)
+        self._contexts = Contexts(self._common_context(terms, payloads, about), clock, self.damage)
+        self.upkeep.damaged = lambda: self.damage.count
         self._dispatch = PendingDispatch()
         self.undelivered = Undelivered(store, self._process, self.submit, clock)
         self.committer = Committer(
@@ -557,6 +560,7 @@ class Batches:
                 decisions, look = committed.done.decisions, False
                 many = len(decisions)
                 self._committer.shrink()
+                self._committer.end_damaged()
                 self._after_commit.finish(taken[:many], committed, last=self._work.is_cutting)
                 if committed.is_undeliverable:
                     asyncio.get_running_loop().call_later(LATER, self._look_again)

@@ -298,6 +298,9 @@ class ChangeApplier:
     def _give_up(self, asked: object, change: changes.GiveUp) -> None:
         if not change.number:
             change = replace(change, number=self._pending.tokens.take(self._rows.tx))
+        self.touched[change.item.node] = (
+            None  # one that could not be delivered may have been in the way
+        )
         self._item(asked, change)
         for copy in change.copies:
             self._add(asked, copy)
@@ -658,7 +661,7 @@ class ChangeApplier:
     # fmt: off
     _BULK: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = dict.fromkeys((
         changes.PurgeNode, changes.DropFormer, changes.BeginReview, changes.EndReview, changes.BeginTrim, changes.EndTrim, changes.Forget,
-        changes.ForgetEvents, changes.NoteSamples, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
+        changes.ForgetEvents, changes.NoteSamples, changes.NoteSums, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
     ), _bulk)
 
     MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {

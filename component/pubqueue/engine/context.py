@@ -21,6 +21,7 @@ from pubqueue.rules.subscribe import MAX_SUBSCRIPTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.engine.damage import DamageReports
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import NodeName
     from pubqueue.model.replies import ClientState
@@ -111,8 +112,9 @@ class Context(Struct, frozen=True):
 class Contexts:
     """Makes the context of each batch and of each read: with its rows, at its time, under the settings of that time."""
 
-    def __init__(self, common: Context, clock: Callable[[], Millis]) -> None:
+    def __init__(self, common: Context, clock: Callable[[], Millis], damage: DamageReports) -> None:
         self._common, self._clock = common, clock
+        self.damage = damage
 
     def adopt(self, terms: Terms) -> None:
         """Use these settings from the next batch on."""

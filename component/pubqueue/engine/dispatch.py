@@ -119,6 +119,7 @@ class _Dispatcher:
         """Nodes in which expired items have been skipped, and there are more."""
         self._unfinished: set[NodeName] = set()
         self._doubted: set[NodeName] = set()
+        self._damaged: set[NodeName] = set()
         self._context = context
         self._rows = context.rows
         self._changes = changes
@@ -212,7 +213,11 @@ class _Dispatcher:
         counts = dict.fromkeys(asked, 0)
         outdated: set[NodeName] = set()
         if asked:
-            for item, payload in self._look(asked):
+            looked = self._look(asked)
+            if self._damaged and self._rows.pending:
+                self._rows.flush()  # they may be dead by now, and took the place of others
+                looked = self._look(asked)
+            for item, payload in looked:
                 counts[item.node] += not item.aside
                 if self._changes.has_changed(item.seq):  # the batch's version is newer
                     outdated.add(item.node)
@@ -227,7 +232,7 @@ class _Dispatcher:
         self._load_payloads(found)
         self._carrying.leave_out(found)
         drained = {name for name, room in asked.items() if counts[name] < room}
-        return found, drained - self._unfinished - self._doubted
+        return found, drained - self._unfinished - self._doubted - self._damaged
 
     def _look(self, asked: dict[NodeName, int]) -> list[tuple[Item, bytes]]:
         """Return the ready items of the store, after places up to which all have expired."""
@@ -240,7 +245,7 @@ class _Dispatcher:
         sizes = self._carrying.sizes
         reach = Reach(behind, sizes=sizes) if far else Reach(behind, share * len(asked), sizes)
         ready = self._rows.tx.ready(asked, now, self.allowance.byte_count, reach)
-        self._unfinished = set(ready.passed)
+        self._unfinished, self._damaged = set(ready.passed), ready.damaged
         for name, places in ready.passed.items():
             if places != behind.get(name):
                 self.passing.add(name)
@@ -278,6 +283,9 @@ class _Dispatcher:
             rows.load()
             for ready in found.values():
                 ready[:] = [(i, payload or cache.payloads.get(i.seq, b"")) for i, payload in ready]
+        if cache.damaged:
+            for ready in found.values():
+                ready[:] = [row for row in ready if row[0].seq not in cache.damaged]
 
     def _node(
         self, name: NodeName, rows: Sequence[tuple[Item, bytes]], deliveries: list[Notice]

@@ -41,6 +41,7 @@ from pubqueue.model.notices import (
     Unlocked,
 )
 from pubqueue.model.records import Forwarded
+from pubqueue.model.sums import sealed, unsealed
 from pubqueue.rules.messages import EndForward, Forward, mark_for, marks_for
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ def size_of(one: Bundled) -> int:
 
 def write(notices: Sequence[Bundled]) -> bytes:
     """Return the bytes of a bundle."""
-    return _WRITER.encode(notices)
+    return sealed(_WRITER.encode(notices))
 
 
 def read(data: bytes) -> list[ToEach | Unlocked]:
@@ -338,7 +339,7 @@ def read(data: bytes) -> list[ToEach | Unlocked]:
     Raises: msgspec.DecodeError: another version of the program has written them.
     """
     found: list[ToEach | Unlocked] = []
-    for one in _READER.decode(data):
+    for one in _READER.decode(unsealed(data) or b""):
         what = one.what
         if isinstance(what, _Unlocked):
             found += [Unlocked(to, what.node, what.ids) for to in one.to]

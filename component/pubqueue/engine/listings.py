@@ -16,6 +16,7 @@ from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Draft,
+    Headers,
     Item,
     ItemId,
     Jid,
@@ -383,6 +384,30 @@ class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
     room: int = UNBOUNDED
 
 
+class WithoutSum(Listing[tuple[Item, bytes]], frozen=True, gc=False):
+    """Items in queues and plain nodes, then done ones, without a checksum, with their payloads; no `after`, and at least one if there is any."""
+
+    room: int
+
+
+class Content(Struct, frozen=True, gc=False):
+    """What is stored of an item, and its checksum; `place` is that of its row."""
+
+    place: tuple[int, int]
+    node: NodeName
+    id: ItemId
+    group: str
+    headers: Headers
+    sum: int | None
+    payload: bytes
+
+
+class Contents(Listing[Content], frozen=True, gc=False):
+    """All rows of `item`, `done_item` or `staged`, with their payloads, by place; `after` is one."""
+
+    table: str
+
+
 class DeadItems(Listing[Item], frozen=True, gc=False):
     """Items that died here or were moved here dead, and are not locked, oldest first; `after` is a number."""
 
@@ -589,8 +614,8 @@ class TakenWinners(Listing[TakenId], frozen=True, gc=False):
     node: NodeName
 
 
-class WinningDrafts(Listing[Draft], frozen=True, gc=False):
-    """The winners of a node, in their order, superseded ones left out."""
+class WinningDrafts(Listing[tuple[Draft, int | None]], frozen=True, gc=False):
+    """The winners of a node with their checksums, in their order, superseded ones left out."""
 
     node: NodeName
 

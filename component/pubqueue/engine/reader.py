@@ -120,6 +120,7 @@ class Reader:
                 while self._waiting:
                     request, answer = self._next()
                     decision = await self._decide(request)
+                    self._contexts.damage.end()
                     if decision.then is None:
                         self._answer(answer, decision.reply)
                     else:
@@ -158,7 +159,7 @@ class Reader:
             return refuse(Refusal.INTERNAL_FAULT)
 
     def _read(self, request: Read, tx: Transaction) -> Decision:
-        rows = WorkingSet()
+        rows = WorkingSet(self._contexts.damage.note)
         rows.begin(tx)
         return read(self._contexts.of(rows), request)
 

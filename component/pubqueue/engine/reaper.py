@@ -19,6 +19,7 @@ from pubqueue.model.records import MessagesEnded
 from pubqueue.model.replies import Trimmed
 from pubqueue.model.schedules import MAX_MISSED, Fired, Times, TimesWanted
 from pubqueue.rules.audience import ResumeReviews
+from pubqueue.rules.damage import ComputeSums
 from pubqueue.rules.declare import DeleteUnused
 from pubqueue.rules.expire import Expire, ListOverdue
 from pubqueue.rules.messages import ForgetMessages
@@ -168,6 +169,7 @@ class Reaper:
             broker.submit(ResumeReviews(), lambda _reply: None)
             broker.submit(ResumeTrims(), lambda _reply: None)
             broker.submit(ResumeSeeks(), lambda _reply: None)
+            broker.submit(ComputeSums(), lambda _reply: None)
             broker.submit(DeleteUnused(self._looked_at), self._looked_through)
             broker.submit(DropDone(self._dropped_in), self._dropped)
 

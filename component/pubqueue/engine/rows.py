@@ -130,7 +130,12 @@ if TYPE_CHECKING:
         | Sweep
     )
     BulkChange = (
-        BulkOfPeople | BulkOfItems | changes.Forget | changes.ForgetEvents | changes.NoteSamples
+        BulkOfPeople
+        | BulkOfItems
+        | changes.Forget
+        | changes.ForgetEvents
+        | changes.NoteSamples
+        | changes.NoteSums
     )
 
 R = TypeVar("R")
@@ -300,7 +305,8 @@ class Rows(Struct):
     """For each JID whether its client has `urn:xmpp:qos`; JIDs of which that is not known are missing."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
-    payloads: list[tuple[int, bytes]] = field(default_factory=list)
+    payloads: list[tuple[int, bytes, int | None]] = field(default_factory=list)
+    """By the number of the item, each with the checksum of the item."""
     receipts: list[tuple[int, Jid]] = field(default_factory=list)
 
 
@@ -435,6 +441,8 @@ class Ready(Struct):
 
     rows: list[tuple[Item, bytes]]
     passed: dict[NodeName, Passed] = field(default_factory=dict)
+    damaged: set[NodeName] = field(default_factory=set)
+    """Nodes whose damaged items were left out (`engine.damage`)."""
 
 
 class Due(Struct, frozen=True, gc=False):

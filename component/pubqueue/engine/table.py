@@ -18,6 +18,7 @@ from pubqueue.model.decision import Read
 from pubqueue.rules import (
     audience,
     commit,
+    damage,
     dead_letters,
     declare,
     deliveries,
@@ -176,6 +177,8 @@ RULES: Final[dict[type, Rule]] = {
     registrations.ListRegistrations: _rule(keeping.for_list_registrations, registrations.list_registrations, validity.of_project),
     registrations.ListPushed:        _rule(managing.for_pushed, registrations.list_pushed),
     expire.Expire:                   _rule(queue.for_expiry, expire.expire),
+    damage.EndDamaged:               _rule(queue.for_damaged, damage.end_damaged),
+    damage.ComputeSums:              _rule(queue.for_sums, damage.compute_sums),
     expire.ListOverdue:              _rule(queue.for_list, expire.list_overdue),
     presence.Leave:                  _rule(queue.for_leave, presence.leave),
     presence.FreeLeft:               _rule(queue.for_free_left, presence.free_left),

@@ -168,6 +168,8 @@ class Upkeep:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tasks: dict[str, tuple[float, float]] = {}
+        self.damaged: Callable[[], int] = lambda: 0
+        """How many items were found whose stored content is damaged."""
         self.aside: Callable[[], int] = lambda: 0
         """How many overdue rows are set aside now, because they cannot be ended or read."""
 

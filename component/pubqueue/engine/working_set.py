@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
+from pubqueue.engine.damage import ComparedRows
 from pubqueue.engine.listings import HeldBy, HeldOf, Total
 from pubqueue.engine.rows import (
     AFFILIATIONS,
@@ -23,6 +24,7 @@ from pubqueue.model.entities import Affiliation, Jid, SubscriptionState, account
 from pubqueue.model.notices import Several
 from pubqueue.model.records import Holding
 from pubqueue.model.several_subscriptions import subids_of
+from pubqueue.model.sums import is_damaged
 from pubqueue.rules.access import standing_of_account
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from pubqueue.engine.ports import Transaction
     from pubqueue.engine.rows import Conflict, K, Row, RowKind, Writes
     from pubqueue.model.entities import Item, ItemId, Millis, Node, NodeName, Subscription
+
+    Name = tuple[NodeName, ItemId]
 
 
 # The working set: the store as the rules see it, with the changes of the requests before them.
@@ -53,8 +57,10 @@ NOTHING_DUE: Final = Due([], [], [], [], [])
 class WorkingSet:
     """Facts for the rules; only the shell loads, and only `ChangeApplier` changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[int, Name | None], None] = lambda _seq, _name: None) -> None:
         self.cache = RowCache()
+        self._note = note
+        """Gets the numbers of items that are damaged."""
         self.pending = PendingWrites(self.cache)
         """The changes of the batch so far. A working set for reading has none."""
         self.first_items: FirstItems | None = None
@@ -72,9 +78,18 @@ class WorkingSet:
 
     def begin(self, tx: Transaction) -> None:
         """Begin a batch; forget all rows if another process has written."""
-        self.tx = tx
+        self.tx = ComparedRows(tx, self._note_damage)
         if tx.foreign:
             self.cache.forget_foreign()
+
+    def _note_damage(self, seq: int, staged: Name | None) -> None:
+        self.cache.damaged.add(seq)
+        self._note(seq, staged)
+
+    def is_damaged(self, item: Item) -> bool:
+        """Return whether the content of an item is not what was published; for that its payload is loaded."""
+        self.payload(item)
+        return item.seq in self.cache.damaged or is_damaged(item)
 
     @contextmanager
     def showing(self, cache: RowCache, first_items: FirstItems) -> Iterator[None]:
@@ -278,7 +293,7 @@ class WorkingSet:
         return row  # type: ignore[no-any-return]  # what the table holds
 
     def payload(self, item: Item) -> bytes:
-        """Return the payload as it was published."""
+        """Return the payload as it was published; it is empty if it is damaged."""
         found = self.cache.payloads.get(item.seq)
         if found is None:
             self.needs.payloads.add(item.seq)

@@ -87,6 +87,8 @@ class RowCache:
         self.hoarders: set[Jid] = set()
         """Addresses that hold more items than were loaded; valid for one batch."""
         self.payloads: dict[int, bytes] = {}
+        self.damaged: set[int] = set()
+        """Numbers of items whose content is not what was published, as far as it was loaded in this batch."""
         self.receipts: dict[int, dict[Jid, None]] = {}
         self.lost: dict[tuple[int, Jid], None] = {}
         """Addresses that lost items in this batch, with the items' numbers, whether earlier receipts are loaded or not."""
@@ -104,9 +106,8 @@ class RowCache:
         """Queues that have items larger than they allow now."""
         self.passing: dict[tuple[NodeName, ItemId, int], None] = {}
         """Items loaded in this batch, which are kept only if they are locked at its end."""
-        self.batches = 0
-        self.byte_count = 0
-        """Bytes of the names and addresses that were looked up since the cache was cleared."""
+        self.batches = self.byte_count = 0
+        """Batches, and bytes of the names and addresses that were looked up, since the cache was cleared."""
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
@@ -149,7 +150,7 @@ class RowCache:
         self.able.update(found.able)
         for item in found.items:
             self._fill_item(item)
-        for seq, payload in found.payloads:
+        for seq, payload, _ in found.payloads:
             self.payloads[seq] = payload
         for seq, jid in found.receipts:
             self.receipts[seq][jid] = None
@@ -217,6 +218,7 @@ class RowCache:
         """Keep the rows that the next batches are likely to need: nodes with their accounts, locked items."""
         for table in (self.payloads, self.receipts, self.ready, self.rights):
             table.clear()
+        self.damaged.clear()
         if self.lost:
             self.lost.clear()
         for kind, rows in self.of.items():

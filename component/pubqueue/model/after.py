@@ -22,6 +22,7 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.records import weight
 from pubqueue.model.several_subscriptions import terms_of, together
+from pubqueue.model.sums import sum_of, with_headers
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
@@ -117,8 +118,12 @@ def _redated(change: c.SetTimes) -> Item:
 
 
 def _with_payload(change: c.ReplacePayload) -> Item:
-    facts = {"publisher": change.publisher, "headers": change.headers}
-    return replace(change.item, **facts, size=weight(change.payload, change.headers))
+    item, payload, headers = change.item, change.payload, change.headers
+    counts = {
+        "size": weight(payload, headers),
+        "sum": sum_of(item.id, payload, item.group, headers),
+    }
+    return replace(item, publisher=change.publisher, headers=headers, **counts)
 
 
 def _added(change: c.AddItem) -> Item:
@@ -136,7 +141,8 @@ def _added(change: c.AddItem) -> Item:
         headers=draft.headers,
         transaction=change.transaction,
         group=draft.group,
-        size=weight(draft.payload, draft.headers),
+        size=weight(draft.payload, draft.headers) if draft.headers else len(draft.payload),
+        sum=sum_of(draft.id, draft.payload, draft.group, draft.headers),
     )
 
 
@@ -202,7 +208,7 @@ def _passed_on(item: Item, onward: c.PassOn) -> Item:
 
 def _with_headers(item: Item, headers: Headers) -> Item:
     size = item.size - weight(b"", item.headers) + weight(b"", headers)
-    return replace(item, headers=headers, size=size)
+    return replace(item, headers=headers, size=size, sum=with_headers(item, headers))
 
 
 def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:

@@ -320,6 +320,16 @@ class AddItem(Struct, frozen=True, gc=False):
     instead: int = 0
 
 
+KnownSum = tuple[int, bool, int]
+"""The number of an item, whether it is done, and its checksum."""
+
+
+class NoteSums(Struct, frozen=True, gc=False):
+    """The checksums of rows that have none yet."""
+
+    sums: tuple[KnownSum, ...]
+
+
 class ReplacePayload(Struct, frozen=True, gc=False):
     """Another payload, with its headers, for an item that is not locked; its place and counters stay."""
 
@@ -563,6 +573,7 @@ Change = (
     | Forget
     | ForgetEvents
     | NoteSamples
+    | NoteSums
     | ItemChange
     | SubscriptionChanges
     | transactions.Change

@@ -352,8 +352,15 @@ class Overdue(Struct, frozen=True, gc=False):
     keys: tuple[tuple[str, ...], ...]
 
 
+class Damaged(Struct, frozen=True, gc=False):
+    """Items whose content is damaged, by node and id."""
+
+    items: tuple[tuple[NodeName, ItemId], ...]
+
+
 Reply = (
     Refused
+    | Damaged
     | Done
     | LookedThrough
     | Withdrawn

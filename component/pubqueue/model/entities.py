@@ -530,7 +530,8 @@ class Item(Struct, frozen=True, gc=False):
     group's turn with this item: it is ready, locked, or waits for another try; the number is its
     place in the order of ready items (`rules.dispatch`). `failure` is the last reason of a
     failure or a release since it was published or redriven. `size` is the number of bytes that it
-    counts for (`model.records.weight`).
+    counts for (`model.records.weight`). `sum` is the checksum of its content (`model.sums`), None if
+    an earlier version stored it and it has not been computed since.
     """
 
     seq: int
@@ -558,6 +559,7 @@ class Item(Struct, frozen=True, gc=False):
     turn: int = 0
     failure: str | None = None
     size: int = 0
+    sum: int | None = None
 
     @property
     def error(self) -> str:

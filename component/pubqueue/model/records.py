@@ -18,6 +18,7 @@ from pubqueue.model.entities import (
     NodeName,  # msgspec reads them
     seconds,
 )
+from pubqueue.model.sums import sealed, unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -439,17 +440,18 @@ _DRAFT: Final = msgspec.msgpack.Decoder(Draft)
 
 def written(what: MarkedPublish | Draft) -> bytes:
     """Return it as it is kept."""
-    return msgspec.msgpack.encode(what)
+    return sealed(msgspec.msgpack.encode(what))
 
 
 def marked(row: Feeding) -> MarkedPublish:
     """Return what a row keeps."""
-    return _MARKED.decode(row.what)
+    return _MARKED.decode(unsealed(row.what) or b"")
 
 
-def message(row: FedMessage) -> Draft:
-    """Return the message that a row keeps."""
-    return _DRAFT.decode(row.draft)
+def message(row: FedMessage) -> Draft | None:
+    """Return the message that a row keeps, None if it is damaged."""
+    found = unsealed(row.draft)
+    return None if found is None else _DRAFT.decode(found)
 
 
 def name_of_message(mark: str, number: int) -> str:

@@ -226,6 +226,8 @@ class StagedItem(Struct, frozen=True, gc=False):
     size: int
     over: int | None = None
     known: bool = False
+    sum: int | None = None
+    """The checksum of its content (`model.sums`)."""
 
 
 class WinnerRow(Struct, frozen=True, gc=False):
@@ -237,6 +239,7 @@ class WinnerRow(Struct, frozen=True, gc=False):
     node: NodeName
     item: StagedItem
     superseded: bool
+    damaged: bool = False
 
 
 class Stage(Struct, frozen=True, gc=False):

@@ -259,6 +259,11 @@ def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
     )
     aside.add_metric([], upkeep.aside())
     yield aside
+    damaged = _counter(
+        "damaged_items", "Items whose stored content is not what was published; the log names them."
+    )
+    damaged.add_metric([], upkeep.damaged())
+    yield damaged
 
 
 def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:

@@ -13,6 +13,7 @@ from pubqueue.model.decision import Cancelled, Decision, Read, Redriven, Refusal
 from pubqueue.model.entities import State
 from pubqueue.model.notices import Retracted
 from pubqueue.model.replies import ReasonCount, ReasonPage
+from pubqueue.model.sums import DAMAGED, is_damaged
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.inspect import OWNERS, objection
@@ -69,6 +70,7 @@ class Candidate(Struct, frozen=True, gc=False):
     taken: bool
     size: int = 1
     space: str = ""
+    damaged: bool = False
 
     @property
     def origin(self) -> NodeName | None:
@@ -180,6 +182,8 @@ def _obstacle(
     dead = candidate.item.state is State.DEAD
     if candidate.item.state is State.LOCKED:
         return Refusal.ITEM_LOCKED
+    if candidate.damaged or is_damaged(candidate.item):
+        return Refusal.WRONG_PAYLOAD
     if not dead and (candidate.origin is None or to == candidate.item.node):
         return Refusal.ITEM_NOT_FOUND  # it lives
     if to == candidate.item.node:
@@ -201,6 +205,8 @@ def _obstacle(
 def _sentence(no: Refusal, item: Item, to: NodeName) -> str:
     if no is Refusal.ITEM_NOT_FOUND:
         return f"item {item.id} is not dead"
+    if no is Refusal.WRONG_PAYLOAD and is_damaged(item):
+        return f"of item {item.id} {DAMAGED}: publish it again"
     return f"item {item.id} cannot go to {to}"
 
 

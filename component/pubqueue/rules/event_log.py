@@ -172,6 +172,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     changes.Ripen:           _nothing,
     changes.TakeTurn:        _nothing,   # in listings of the queue it waits as before
     changes.CallGroups:      _nothing,
+    changes.NoteSums:        _nothing,
     changes.Recount:         _nothing,
     changes.OpenWindow:      _nothing,
     changes.SpendRate:       _nothing,

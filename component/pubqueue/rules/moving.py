@@ -13,6 +13,7 @@ from pubqueue.model.decision import Decision, Done, Refusal, Refused, Request, r
 from pubqueue.model.entities import MAX_ID_LENGTH, NO_TIME, ItemId, NodeName, later
 from pubqueue.model.notices import Notice, Retracted, announce
 from pubqueue.model.records import weight
+from pubqueue.model.sums import DAMAGED
 from pubqueue.rules.commit import (
     NAMED,
     TAKEN,
@@ -124,6 +125,9 @@ def look(request: LookAtWinners, facts: LookFacts) -> Decision:
     if not facts.winners:
         return _commit(request, facts)
     for winner in facts.winners:
+        if winner.row.damaged:
+            text = f"of item {winner.row.item.draft.id} of {winner.row.node} {DAMAGED}"
+            return refuse(Refusal.NOT_AS_STAGED, f"{text}: stage it again")
         if (refused_by := _refused_by_fed(winner)) is not None:
             return Decision(refused_by)
     last = facts.winners[-1].row
@@ -274,7 +278,7 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     for winner in facts.winners:
         row = winner.row
         ends[row.part, row.attempt] = row.row
-        if row.superseded or winner.node is None:
+        if row.superseded or row.damaged or winner.node is None:
             continue
         if _goes_aside(facts, winner):
             aside.append(winner)

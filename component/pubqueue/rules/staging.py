@@ -26,6 +26,7 @@ from pubqueue.model.decision import (
 )
 from pubqueue.model.entities import NO_TIME, later
 from pubqueue.model.records import weight
+from pubqueue.model.sums import sum_of
 from pubqueue.rules.publication import Known, life_of
 from pubqueue.rules.publish import inadmissible, publish_at_once
 from pubqueue.rules.room import beyond_share
@@ -189,7 +190,8 @@ def _row(draft: Draft, node: Node, over: int | None) -> t.StagedItem:
     state, _ = waiting(NO_TIME, draft.delay)
     pause = draft.delay if draft.delay > 0 else None
     size = weight(draft.payload, draft.headers)
-    return t.StagedItem(draft, state, pause, life_of(draft, node), size, over)
+    content = sum_of(draft.id, draft.payload, draft.group, draft.headers)
+    return t.StagedItem(draft, state, pause, life_of(draft, node), size, over, sum=content)
 
 
 def _stage(request: StagePublish, facts: StageFacts, rows: tuple[t.StagedItem, ...]) -> t.Stage:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue.config.nodes import Comparison, Preview
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.engine.context import now
+from pubqueue.engine.listings import Contents
+from pubqueue.engine.ports import StoreError
+from pubqueue.model.sums import UNREADABLE, sum_of
 from pubqueue.stores.reading_errors import look
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring.faces import faces_of
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
     from pubqueue.config.settings import Settings
     from pubqueue.engine.ports import Transaction
+
+
+T = TypeVar("T")
 
 
 async def prepare(settings: Settings) -> None:
@@ -60,6 +66,48 @@ def _comparison(
     return lambda tx: (nodes.lines(tx), schedules.lines(tx))
 
 
+AT_ONCE: Final = 32
+"""Items that are read together to compare them with their checksums."""
+
+NAMED: Final = 20
+"""Damaged items that are named."""
+
+
+def see_that_contents_are_sound(tx: Transaction) -> None:
+    """Compare everything that is stored of items with its checksum.
+
+    Raises:
+        StoreError: some of it is damaged.
+
+    """
+    damaged: list[str] = []
+    for table in ("item", "done_item", "staged"):
+        after: tuple[int, int] | None = None
+        while rows := tx.page(Contents(table), after, AT_ONCE):
+            after = rows[-1].place
+            damaged += [
+                f"{row.id} of {row.node}"
+                for row in rows
+                if row.headers == UNREADABLE
+                or row.sum not in {None, sum_of(row.id, row.payload, row.group, row.headers)}
+            ]
+    if damaged:
+        names = ", ".join(damaged[:NAMED]) + (", ..." if len(damaged) > NAMED else "")
+        raise StoreError(f"the stored content of {len(damaged)} items is damaged: {names}")
+
+
+def _compared(
+    job: Callable[[Transaction], T],
+) -> Callable[[Transaction], T]:
+    """Return the job, with a look at the stored contents before it."""
+
+    def both(tx: Transaction) -> T:
+        see_that_contents_are_sound(tx)
+        return job(tx)
+
+    return both
+
+
 async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
     """Check the store, without changing it, and connect to the server; return a line about each.
 
@@ -70,7 +118,9 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
 
     """
     declared = await check_offline(settings)
-    found, sentences = await asyncio.to_thread(look, settings.store, _comparison(settings))
+    found, sentences = await asyncio.to_thread(
+        look, settings.store, _compared(_comparison(settings))
+    )
     about_store = [f"store: {sentence}" for sentence in sentences]
     if found is not None:
         (nodes, about_nodes), about_schedules = found

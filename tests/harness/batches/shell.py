@@ -52,7 +52,9 @@ class Shell:
         self.operators: frozenset[Jid] = frozenset()
         self.space_of: Callable[[bytes], str] = lambda _payload: ""
         self.unreachable: set[Jid] = set()
-        self.rows = WorkingSet()
+        self.damaged: list[int] = []
+        """The numbers of items that were found damaged."""
+        self.rows = WorkingSet(lambda seq, _name: self.damaged.append(seq))
         self.takers: set[int] = set()
         self.changes = ChangeApplier(
             self.rows, lambda jid: jid not in self.unreachable, self.takers

@@ -72,6 +72,8 @@ FULL = """
 OF_A_COMMIT = {"winner", "met"}
 """Tables that hold no more than what one commit works with, and are walked for it."""
 WALKS = {
+    "without_sum": "an index of rows of earlier versions alone",
+    "done_without_sum": "likewise",
     "forget_moved": "10,000 places of deleted nodes at most, when another is noted",
     "sweep_usage": "accounts of which something waits; not in the way of a batch",
     "count_nodes": "who asks for the number of all nodes waits for it",

@@ -95,7 +95,9 @@ def for_peek(context: Context, request: inspect.Peek) -> inspect.PeekFacts:
     if node is None or inspect.objection(by, node, affiliation) is not None:
         return inspect.PeekFacts(node, affiliation)
     item = rows.item(request.node, request.id)
-    return inspect.PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
+    shown = item is not None and not rows.is_damaged(item)
+    payload = rows.payload(item) if item is not None and shown else b""
+    return inspect.PeekFacts(node, affiliation, item, payload)
 
 
 def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:

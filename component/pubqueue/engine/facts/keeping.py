@@ -10,7 +10,7 @@ from pubqueue.engine.facts.publishing import for_publish
 from pubqueue.engine.facts.queue import for_bounce
 from pubqueue.engine.facts.transactions import for_stage
 from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
-from pubqueue.model.entities import Affiliation
+from pubqueue.model.entities import Affiliation, digest
 from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MAX_PULLED, MessageTotal, mark_of
 from pubqueue.rules import messages, registrations
 from pubqueue.rules.presence import Bounce
@@ -110,6 +110,8 @@ def for_read(context: Context, request: messages.ReadMessage) -> messages.ReadMe
     mark = mark_of(request.by.jid, request.msg_id)
     found = context.rows.row(KEPT_MESSAGES, mark)
     message = context.rows.page(listings.MessageBytes(mark))
+    if found is not None and message and digest(message[0]) != found.digest:
+        return messages.ReadMessageFacts(context.now, None, b"")
     return messages.ReadMessageFacts(context.now, found, message[0] if message else b"")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -65,6 +66,9 @@ if TYPE_CHECKING:
     from pubqueue.rules.publication import Publish
     from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
     from pubqueue.rules.room import Allowance
+
+
+log = structlog.get_logger(__name__)
 
 
 # Facts for publishes, staged ones too: the items that already have the ids.
@@ -184,7 +188,7 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
         if not node.config.queueing:
             return Known.OTHER, item  # it is overwritten in any case
         there = rows.payload(item)
-        same = not rows.lacking and context.payloads.same(there, draft.payload)
+        same = bool(there) and not rows.lacking and context.payloads.same(there, draft.payload)
         return (Known.SAME if same else Known.OTHER), item
     if node.config.dedup_window:
         digest = rows.finished(node, draft.id, context.now)
@@ -390,7 +394,12 @@ def for_slice(context: Context, request: FeedSlice) -> SliceFacts:
 
 def _message(context: Context, row: Feeding, number: int) -> Draft | None:
     found = context.rows.row(FED_MESSAGES, name_of_message(row.mark, number))
-    return None if found is None else message(found)
+    if found is None:
+        return None
+    draft = message(found)
+    if draft is None:  # the queues that have no copy yet get none
+        log.error("fed_message.damaged", mark=row.mark, number=number)
+    return draft
 
 
 def _copy(context: Context, what: MarkedPublish, draft: Draft, name: NodeName) -> Copy | None:

@@ -26,7 +26,10 @@ from pubqueue.model.entities import (
     State,
     account_of,
 )
+from pubqueue.model.sums import DAMAGED, is_damaged
 from pubqueue.rules import expire, presence, seek
+from pubqueue.rules.damage import ROOM, DamageFacts, SumFacts
+from pubqueue.rules.damage import SLICE as SUMS
 from pubqueue.rules.dead_letters import CANCEL_SLICE, DiscardFacts
 from pubqueue.rules.deliveries import (
     DeliveryAnswerFacts,
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, ItemId, Node, Subscription
+    from pubqueue.rules.damage import ComputeSums, EndDamaged
     from pubqueue.rules.dead_letters import Cancel, Discard
     from pubqueue.rules.deliveries import (
         AskUnanswered,
@@ -143,7 +147,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     levels: dict[int, Level] = {}
     size = 0
     for at, item in enumerate(locks):
-        if is_undelivered(item, span, now):
+        if is_undelivered(item, span, now) and not rows.is_damaged(item):
             payloads[item.seq] = rows.payload(item)
             size += len(payloads[item.seq])
             its = None if item.holder is None else rows.subscription(item.node, item.holder)
@@ -316,6 +320,28 @@ def _dies(item: Item, node: Node) -> bool:
     return exhausted(item, node.config) if item.holder is not None else node.config.queueing
 
 
+# Facts for what is damaged, and for rows without a checksum.
+
+
+def for_damaged(context: Context, request: EndDamaged) -> DamageFacts:
+    """Return those of the items that are damaged; their content is compared again."""
+    rows = context.rows
+    found = []
+    for seq in request.seqs:
+        item = rows.item_at(seq)
+        node = None if item is None else rows.node(item.node)
+        if item is None or node is None or is_damaged(item):  # it is dead already
+            continue
+        if rows.is_damaged(item):
+            found.append((item, node))
+    return DamageFacts(context.now, tuple(found))
+
+
+def for_sums(context: Context, _request: ComputeSums) -> SumFacts:
+    """Return the next rows without a checksum."""
+    return SumFacts(tuple(context.rows.page(listings.WithoutSum(ROOM), None, SUMS)))
+
+
 # Facts for deliveries that are answered, or are not.
 
 
@@ -325,6 +351,8 @@ def for_unanswered(context: Context, request: AskUnanswered) -> UnansweredFacts:
     item, answered = rows.item_at(request.seq), rows.row(ANSWERED, request.token)
     if item is None or not is_held(item, request.by.jid, request.token):
         return UnansweredFacts(item, answered=answered)
+    if not request.received and rows.is_damaged(item):
+        return UnansweredFacts(None)
     payload = b"" if request.received else rows.payload(item)
     return UnansweredFacts(item, payload, answered)
 
@@ -404,6 +432,8 @@ def _place(
     free = [place for place in may if rows.item(place.name, item.id) is None]
     to, taken = free[0] if free else may[0], not free
     payload = b"" if taken else rows.payload(item)
+    if item.seq in rows.cache.damaged:
+        return DeadLetterPlace(name, True, False, refuses=DAMAGED)  # noqa: FBT003
     no, onward = "", None
     if not taken and not rows.lacking:
         has_type = any(one.config.type for one in (heritage.place, *queues))
@@ -633,7 +663,7 @@ def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> Sett
         if item is None or not _may_finish(request, item):
             payloads.append(None)
             continue
-        payloads.append(rows.payload(item))
+        payloads.append(rows.payload(item) or None)
         rows.row(FINISHED, (item.node, item.id))  # the record of an earlier end is replaced
     if rows.lacking:
         return facts
@@ -675,5 +705,11 @@ def for_held(context: Context, request: ReadHeld) -> HeldFacts:
     rows = context.rows
     items, _ = rows.held_by(request.by.jid)
     return HeldFacts(
-        tuple([(item, rows.payload(item)) for item in items if item.node == request.node])
+        tuple(
+            [
+                (item, rows.payload(item))
+                for item in items
+                if item.node == request.node and not rows.is_damaged(item)
+            ]
+        )
     )

@@ -382,7 +382,8 @@ def _candidate(context: Context, request: Redrive, item: Item) -> Candidate:
     target, payload = rows.node(to), rows.payload(item)
     typed = target is not None and target.config.type and not rows.lacking
     space = context.payloads.space_of(payload) if typed else ""
-    return Candidate(item, rows.item(to, item.id) is not None, len(payload), space)
+    taken = rows.item(to, item.id) is not None
+    return Candidate(item, taken, len(payload), space, damaged=item.seq in rows.cache.damaged)
 
 
 def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:

@@ -146,7 +146,7 @@ def _of_node(
         audience=notified,
         drafts=()
         if behind or not notified
-        else tuple(rows.page(listings.WinningDrafts(name), None, ALL)),
+        else tuple([draft for draft, _ in rows.page(listings.WinningDrafts(name), None, ALL)]),
         behind=behind,
         allowance=None if node is None else context.allowance(node.creator),
     )

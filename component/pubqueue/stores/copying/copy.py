@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct, msgpack
 
 from pubqueue.engine.ports import StoreError
+from pubqueue.model.sums import sum_of
 from pubqueue.stores import STORES, shown_address, store_at
+from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +36,8 @@ class Copied(Struct, frozen=True):
     table: str
     rows: int
     digest: str
+    damaged: int = 0
+    """Rows whose content does not match the checksum that was made when they were published."""
 
 
 class CopyProgress(Protocol):
@@ -51,25 +55,29 @@ class _Digest:
 
     STEP = 256
 
-    def __init__(self, watch: CopyProgress, what: str) -> None:
+    def __init__(self, watch: CopyProgress, what: str, table: DatabaseTable) -> None:
         self._sha = sha256()
         self._watch = watch
         self._what = what
-        self.rows = 0
+        self.rows = self.damaged = 0
+        self._table = table
 
     def through(self, rows: Iterable[Row]) -> Iterator[Row]:
         self._watch.step(self._what, 0)
         pack = msgpack.Encoder().encode
+        places = places_of_content(self._table)
         for row in rows:
             self._sha.update(pack(row))
             self.rows += 1
+            if places and is_damaged(row, places):
+                self.damaged += 1
             if self.rows % self.STEP == 0:
                 self._watch.step(self._what, self.STEP)
             yield row
         self._watch.step(self._what, self.rows % self.STEP)
 
     def of(self, table: DatabaseTable) -> Copied:
-        return Copied(table.name, self.rows, self._sha.hexdigest())
+        return Copied(table.name, self.rows, self._sha.hexdigest(), self.damaged)
 
 
 def copy(from_address: str, to_address: str, watch: CopyProgress) -> list[Copied]:
@@ -112,7 +120,7 @@ def fill(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
     watch.begin(2 * sum(source.count(table) for table in tables))
     copied = []
     for table in tables:
-        digest = _Digest(watch, f"copying {table.name}")
+        digest = _Digest(watch, f"copying {table.name}", table)
         with closing(source.rows(table)) as rows:  # also if the copy ends in the middle
             target.fill(table, digest.through(rows))
         copied.append(digest.of(table))
@@ -141,11 +149,30 @@ def _compare(source: Source, target: Target, watch: CopyProgress) -> list[Copied
 
 def read(place: StoreReader, table: DatabaseTable, watch: CopyProgress) -> Copied:
     """Read a whole table, and return its number of rows and digest."""
-    digest = _Digest(watch, f"comparing {table.name}")
+    digest = _Digest(watch, f"comparing {table.name}", table)
     with closing(place.rows(table)) as rows:
         for _ in digest.through(rows):
             pass
     return digest.of(table)
+
+
+# A damaged row is copied as it is, with its checksum: so it is known to be damaged in the copy too.
+
+CONTENT: Final = ("sum", "id", "payload", "group_name", "headers")
+
+
+def places_of_content(table: DatabaseTable) -> tuple[int, ...]:
+    """Return where a row has the checksum and what that is about, empty if its table has none."""
+    columns = table.columns
+    return tuple(map(columns.index, CONTENT)) if set(CONTENT) <= set(columns) else ()
+
+
+def is_damaged(row: Row, places: tuple[int, ...]) -> bool:
+    """Return whether the content of a row is not what was published."""
+    known, name, payload, group, headers = (row[place] for place in places)
+    if known is None:
+        return False
+    return bool(known != sum_of(name, bytes(payload), group or "", unpacked(headers)))
 
 
 # The interfaces of the two ends of a copy.

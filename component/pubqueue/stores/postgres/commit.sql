@@ -63,7 +63,7 @@ SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', '
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'dead');
 
 -- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
-UPDATE staged SET node = $1::text, id = CASE WHEN octet_length(%(joined)s || '.' || $2::bigint) <= 1023
+UPDATE staged SET node = $1::text, sum = NULL, id = CASE WHEN octet_length(%(joined)s || '.' || $2::bigint) <= 1023
     THEN %(joined)s || '.' || $2::bigint
     ELSE left(%(joined)s, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END
 WHERE (attempt_id, place) IN (
@@ -74,7 +74,7 @@ WHERE (attempt_id, place) IN (
 DELETE FROM met WHERE NOT same AND state IN ('locked', 'dead');
 
 -- winning_drafts: the winners of a node, without superseded ones
-SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers
+SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers, s.sum
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place
 WHERE s.node = $1 AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.place LIMIT $2;
@@ -90,18 +90,19 @@ LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place LEFT JOIN i
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
 -- replace_payload: replace the payloads of unlocked items of a queue
-UPDATE item SET payload = s.payload, size = s.size, headers = s.headers, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
+UPDATE item SET payload = s.payload, size = s.size, headers = s.headers,
+    sum = CASE WHEN item.group_name IS NULL THEN s.sum END, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
 WHERE item.seq = m.item_seq AND m.node = $1 AND NOT m.same AND item.state IN ('queued', 'delayed');
 
 -- add_items_of_winners: the winners take their places, by part and then in their order; the numbers continue from the first that is
 -- reserved for them
 INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
-    payload)
+    sum, payload)
 SELECT $5::bigint - 1 + row_number() OVER (ORDER BY w.part, s.place), (
         SELECT c.id FROM node n JOIN contents c ON c.node_id = n.id WHERE n.name = s.node
     ), s.id, s.state, $1::text, $2::bigint, s.priority, $2::bigint + s.pause, $2::bigint + s.life, $3::text, $4::bigint,
-    s.headers, s.size, s.payload
+    s.headers, s.size, s.sum, s.payload
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.place = s.place)
 ORDER BY w.part, s.place;

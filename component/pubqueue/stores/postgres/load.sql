@@ -85,9 +85,9 @@ CROSS JOIN LATERAL (
 ) i;
 
 -- payloads: payloads as they were published, by the items' numbers; items that a batch revives are still among the done ones
-SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value)
+SELECT i.seq, i.payload, i.sum FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i
-UNION ALL SELECT d.seq, d.payload FROM json_array_elements_text($1::json) k(value)
+UNION ALL SELECT d.seq, d.payload, d.sum FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM done_item WHERE seq = k.value::bigint OFFSET 0) d;
 
 -- receipts: the former holders of items

@@ -174,6 +174,22 @@ SELECT %(item)s, i.payload FROM (
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq;
 
+-- without_sum: items without a checksum, with their payloads, up to the same bytes
+SELECT %(item)s, i.payload FROM (
+    SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
+        SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.sum IS NULL ORDER BY q.seq + 0 LIMIT $1
+    ) p
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($2, 0) ORDER BY f.seq;
+
+-- done_without_sum: done items without a checksum, with their payloads, up to the same bytes
+SELECT %(done)s, d.payload FROM (
+    SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
+        SELECT q.seq, octet_length(q.payload) AS size FROM done_item q WHERE q.sum IS NULL ORDER BY q.seq + 0 LIMIT $1
+    ) p
+) f
+CROSS JOIN LATERAL (SELECT * FROM done_item WHERE seq = f.seq OFFSET 0) d WHERE f.before <= greatest($2, 0) ORDER BY f.seq;
+
 -- newest: a node's last items before a number, the newest first, up to the same bytes
 SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq DESC) - p.size AS before FROM (
@@ -393,9 +409,13 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
 
+-- contents_of_staged: the contents of all staged items, by attempt and row
+SELECT s.attempt_id, s.place, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload
+FROM staged s WHERE (s.attempt_id, s.place) > ($1, $2) ORDER BY s.attempt_id, s.place LIMIT $3;
+
 -- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids, up to a number of
 -- bytes of payload and one more row
-SELECT s.place, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
+SELECT s.place, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, s.sum, (
     SELECT string_agg(o.attempt_id::text, ',') FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
 ), s.payload

@@ -18,21 +18,21 @@ JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL AND a.part = $3 AND a.number = $4;
 
 -- add_staged: staged items
-INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place)
-SELECT v.state, v.priority, v.pause, v.life, v.known <> 0, v.size, v.headers, v.group_name, v.payload, v.txn_id, v.node, v.id,
+INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, sum, payload, txn_id, node, id, attempt_id, place)
+SELECT v.state, v.priority, v.pause, v.life, v.known <> 0, v.size, v.headers, v.group_name, v.sum, v.payload, v.txn_id, v.node, v.id,
     v.attempt_id, v.place
 FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bytea[],
-    $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[]
-) v(state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place);
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bytea[],
+    $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::bigint[]
+) v(state, priority, pause, life, known, size, headers, group_name, sum, payload, txn_id, node, id, attempt_id, place);
 
 -- replace_staged: replace staged items, which keep their places
 UPDATE staged s SET state = v.state, priority = v.priority, pause = v.pause, life = v.life, known = v.known <> 0,
-    size = v.size, headers = v.headers, group_name = v.group_name, payload = v.payload
+    size = v.size, headers = v.headers, group_name = v.group_name, sum = v.sum, payload = v.payload
 FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bytea[],
-    $10::bigint[], $11::text[], $12::text[], $13::bigint[]
-) v(state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id)
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::text[], $9::bigint[], $10::bytea[],
+    $11::bigint[], $12::text[], $13::text[], $14::bigint[]
+) v(state, priority, pause, life, known, size, headers, group_name, sum, payload, txn_id, node, id, attempt_id)
     CROSS JOIN LATERAL (SELECT ctid FROM staged WHERE txn_id = v.txn_id AND node = v.node AND id = v.id AND attempt_id = v.attempt_id OFFSET 0) x
 ) v WHERE s.ctid = v.at_row;

@@ -157,18 +157,18 @@ UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = 
     taken = v.taken, node_id = v.node_id, publisher = v.publisher, published = v.published, priority = v.priority,
     expires = v.expires, headers = v.headers, death = v.death, dead_at = v.dead_at, dead_reason = v.dead_reason,
     dead_from = v.dead_from, last_holder = v.last_holder, txn_app = v.txn_app, txn_version = v.txn_version,
-    group_name = v.group_name, turn = v.turn, failure = v.failure, size = v.size
+    group_name = v.group_name, turn = v.turn, failure = v.failure, size = v.size, sum = v.sum
 FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[],
-    $32::bigint[]
+    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[], $31::bigint[], $32::text[],
+    $33::bigint[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
     death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn,
-    failure, size, seq, was_in, was, had)
+    failure, size, sum, seq, was_in, was, had)
     CROSS JOIN LATERAL (SELECT ctid, node_id, state, token FROM item WHERE seq = v.seq OFFSET 0) x
     WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
 ) v WHERE i.ctid = v.at_row;
@@ -181,74 +181,86 @@ UPDATE item i SET payload = v.payload FROM (
 
 -- add_item: new items of the common kind, whether they wait or are locked already
 INSERT INTO item
-    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, payload)
+    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, sum, payload)
 SELECT * FROM unnest(
     $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[]
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bytea[]
 );
 
 -- add_waiting_item: new items of the common kind that were never locked
-INSERT INTO item (seq, node_id, id, state, publisher, published, priority, size, payload)
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, size, sum, payload)
 SELECT * FROM unnest(
-    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bytea[]
+    $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[]
 );
 
 -- add_any_item: new items with all their columns
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, sum, seq, id,
     payload
 ) SELECT
     v.state, v.due, v.acquired, v.failed, v.released, v.holder, v.deadline, v.token, v.avoid, v.aside <> 0, v.taken,
     v.node_id, v.publisher, v.published, v.priority, v.expires, v.headers,
     v.death, v.dead_at, v.dead_reason, v.dead_from, v.last_holder, v.txn_app, v.txn_version, v.group_name, v.turn,
-    v.failure, v.size, v.seq, v.id, v.payload
+    v.failure, v.size, v.sum, v.seq, v.id, v.payload
 FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::text[], $31::bytea[]
+    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[], $32::bytea[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id, payload);
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, sum, seq, id, payload);
+
+-- note_sum: the checksums of items that have none
+UPDATE item i SET sum = v.sum FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[]) v(sum, seq)
+    CROSS JOIN LATERAL (SELECT ctid, sum FROM item WHERE seq = v.seq OFFSET 0) x WHERE x.sum IS NULL
+) v WHERE i.ctid = v.at_row;
+
+-- note_sum_of_done: the same of done items
+UPDATE done_item d SET sum = v.sum FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[]) v(sum, seq)
+    CROSS JOIN LATERAL (SELECT ctid, sum FROM done_item WHERE seq = v.seq OFFSET 0) x WHERE x.sum IS NULL
+) v WHERE d.ctid = v.at_row;
 
 -- keep_item: keep done items with their payloads, and delete them from their queues
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, payload)
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
 SELECT v.*, x.payload FROM unnest(
     $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[]
-) v(seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size)
+    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[]
+) v(seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum)
 CROSS JOIN LATERAL (SELECT payload FROM item WHERE seq = v.seq OFFSET 0) x;
 
 -- add_done_item: keep done items that were not stored before
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, payload)
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
 SELECT * FROM unnest(
     $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bytea[]
+    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bytea[]
 );
 
 -- revive_item: requeue done items with their payloads, and delete them from the done ones
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, sum, seq, id,
     payload
 ) SELECT
     v.state, v.due, v.acquired, v.failed, v.released, v.holder, v.deadline, v.token, v.avoid, v.aside <> 0, v.taken,
     v.node_id, v.publisher, v.published, v.priority, v.expires, v.headers,
     v.death, v.dead_at, v.dead_reason, v.dead_from, v.last_holder, v.txn_app, v.txn_version, v.group_name, v.turn,
-    v.failure, v.size, v.seq, v.id, x.payload
+    v.failure, v.size, v.sum, v.seq, v.id, x.payload
 FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[],
     $18::bigint[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bigint[],
-    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::text[]
+    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::bigint[], $30::bigint[], $31::text[]
 ) v(state, due, acquired, failed, released, holder, deadline, token, avoid,
     aside, taken, node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id)
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, sum, seq, id)
 CROSS JOIN LATERAL (SELECT payload FROM done_item WHERE seq = v.seq OFFSET 0) x;
 
 -- drop_done_item: delete done items

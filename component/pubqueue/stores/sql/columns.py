@@ -20,6 +20,7 @@ from pubqueue.model.entities import (
     SubscriptionState,
     Terms,
 )
+from pubqueue.model.sums import UNREADABLE
 from pubqueue.model.transactions import OnTaken, Record, Totals
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ def packed(headers: Headers) -> str | None:
 
 
 def unpacked(text: str | None) -> Headers:
-    """Return the headers of a column."""
-    return msgspec.json.decode(text, type=Headers) if text else ()
+    """Return the headers of a column; of one that is damaged a value that no item has."""
+    try:
+        return msgspec.json.decode(text, type=Headers) if text else ()
+    except msgspec.DecodeError:
+        return UNREADABLE
 
 
 def packed_config(config: NodeConfig) -> str:
@@ -112,6 +116,7 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         row[27] or 0,
         row[28],
         row[29],
+        row[30],
     )
 
 

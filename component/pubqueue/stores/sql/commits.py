@@ -253,5 +253,5 @@ def _again(
 def _values(row: transactions.StagedItem) -> Values:
     draft = row.draft
     times = row.state._value_, draft.priority, row.pause, row.life
-    what = packed(draft.headers), draft.group or None, draft.payload
+    what = packed(draft.headers), draft.group or None, row.sum, draft.payload
     return *times, int(row.known), row.size, *what

@@ -92,6 +92,26 @@ def _fitting(session: SqlSession, query: str, values: Values, room: int) -> list
     return rows
 
 
+def _without_sum(
+    session: SqlSession, which: listings.WithoutSum, _after: object, limit: int
+) -> list[tuple[Item, bytes]]:
+    found = _fitting(session, "without_sum", (limit,), which.room)
+    return with_payloads(
+        session, found or _fitting(session, "done_without_sum", (limit,), which.room)
+    )
+
+
+def _contents(
+    session: SqlSession, which: listings.Contents, after: tuple[int, int] | None, limit: int
+) -> list[listings.Content]:
+    return [
+        listings.Content((place, row), node, name, group, unpacked(headers), known, payload)
+        for place, row, node, name, group, headers, known, payload in session.rows(
+            f"contents_of_{which.table}", *(after or (-1, -1)), limit
+        )
+    ]
+
+
 def _dead(
     session: SqlSession, which: listings.DeadItems, after: int | None, limit: int
 ) -> list[Item]:
@@ -215,6 +235,8 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.PlaceOf:               _place_of,
     listings.Items:                 _items,
     listings.DeadItems:             _dead,
+    listings.WithoutSum:            _without_sum,
+    listings.Contents:              _contents,
     listings.DoneItems:             _done,
     listings.LocksFromLast:         _locks_from_last,
     listings.DelayedFromLast:       _delayed_from_last,
@@ -272,10 +294,25 @@ def _attempts(session: SqlSession, which: listings.WinnerRows) -> list[tuple[int
 
 
 def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
-    at, node, name, state, priority, pause, life, known, size, headers, group, others, payload = row
+    (
+        at,
+        node,
+        name,
+        state,
+        priority,
+        pause,
+        life,
+        known,
+        size,
+        headers,
+        group,
+        known_sum,
+        others,
+        payload,
+    ) = row
     options = priority, pause or NO_TIME, life, unpacked(headers)
     draft = Draft(ItemId(name), payload, *options, group=group or "")
-    item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0)
+    item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0, sum=known_sum)
     superseded = others is not None and any(
         parts.get(int(other), -1) > part for other in str(others).split(",")
     )
@@ -385,10 +422,10 @@ def set_aside(session: SqlSession, change: SetAside) -> None:
 
 def drafts(
     session: SqlSession, which: listings.WinningDrafts, _after: object, limit: int
-) -> list[Draft]:
+) -> list[tuple[Draft, int | None]]:
     """Return the winners of a node, in their order."""
     rows = session.rows("winning_drafts", which.node, limit)
     return [
-        Draft(name, payload, priority, pause, life, unpacked(headers))
-        for name, payload, priority, pause, life, headers in rows
+        (Draft(name, payload, priority, pause, life, unpacked(headers)), known)
+        for name, payload, priority, pause, life, headers, known in rows
     ]

@@ -105,7 +105,7 @@ class ItemWrites:
                 packed(now.headers),
                 *(now.transaction or (None, None)),
             ),
-            *(now.group or None, now.size),
+            *(now.group or None, now.size, now.sum),
         )
         if before is None:
             self._rows["add_done_item"].append((*done, self._payloads[now.seq]))
@@ -162,9 +162,9 @@ class ItemWrites:
         who = item.seq, node, item.id, item.state._value_, *facts
         if item.acquired:
             lock = item.acquired, item.holder, item.deadline, item.token, item.taken
-            self._rows["add_item"].append((*who, *lock, item.size, payload))
+            self._rows["add_item"].append((*who, *lock, item.size, item.sum, payload))
         else:
-            self._rows["add_waiting_item"].append((*who, item.size, payload))
+            self._rows["add_waiting_item"].append((*who, item.size, item.sum, payload))
 
 
 def _lock_values(item: Item) -> Values:
@@ -194,6 +194,7 @@ def _rest(item: Item) -> Values:
         item.turn or None,
         item.failure,
         item.size,
+        item.sum,
     )
 
 
@@ -205,6 +206,7 @@ def _stays(before: Item, now: Item) -> bool:
         and before.expires == now.expires
         and before.headers == now.headers
         and before.size == now.size
+        and before.sum == now.sum
         and before.publisher == now.publisher
         and before.transaction == now.transaction
         and before.published == now.published
@@ -507,6 +509,13 @@ def _forget(session: SqlSession, change: changes.Forget) -> None:
     session.many("drop_free_keys", [(account,) for account in freed])
 
 
+def _note_sums(session: SqlSession, change: changes.NoteSums) -> None:
+    for done, query in ((False, "note_sum"), (True, "note_sum_of_done")):
+        session.many(
+            query, [(known, seq) for seq, is_done, known in change.sums if is_done is done]
+        )
+
+
 def _forget_events(session: SqlSession, change: changes.ForgetEvents) -> None:
     session.run("forget_events", change.through)
 
@@ -535,6 +544,7 @@ BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
     changes.Forget:       _forget,
     changes.ForgetEvents: _forget_events,
     changes.NoteSamples:  note_samples,
+    changes.NoteSums:     _note_sums,
     SetAside:     item_pages.set_aside,
     Commit:       commits.commit,
     Moved:        commits.moved,

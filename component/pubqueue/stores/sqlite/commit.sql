@@ -64,7 +64,7 @@ SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'd
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
 
 -- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
-UPDATE staged SET node = ?1, id = CASE WHEN length(CAST(%(joined)s || '.' || ?2 AS BLOB)) <= 1023
+UPDATE staged SET node = ?1, sum = NULL, id = CASE WHEN length(CAST(%(joined)s || '.' || ?2 AS BLOB)) <= 1023
     THEN %(joined)s || '.' || ?2 ELSE substr(%(joined)s, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
 WHERE (attempt_id, row) IN (
     SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
@@ -74,7 +74,7 @@ WHERE (attempt_id, row) IN (
 DELETE FROM met WHERE same = 0 AND state IN ('locked', 'dead');
 
 -- winning_drafts: the winners of a node, without superseded ones
-SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers
+SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers, s.sum
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row
 WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.part, s.row LIMIT ?;
@@ -90,16 +90,17 @@ LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row LEFT JOIN item 
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
 -- replace_payload: replace the payloads of unlocked items of a queue
-UPDATE item SET payload = s.payload, size = s.size, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
+UPDATE item SET payload = s.payload, size = s.size, headers = s.headers,
+    sum = CASE WHEN item.group_name IS NULL THEN s.sum END, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
 -- add_items_of_winners: the winners take their places, by part and then in their order; each node's id is looked up once, and
 -- the numbers continue from the first that is reserved for them
 INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
-    payload)
+    sum, payload)
 SELECT ?5 - 1 + row_number() OVER (ORDER BY w.part, s.row), (SELECT c.id FROM node n JOIN contents c ON c.node_id = n.id WHERE n.name = s.node), s.id, s.state,
-    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.size, s.payload
+    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.size, s.sum, s.payload
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;

@@ -106,12 +106,16 @@ def words(problem: Exception) -> StoreError:
             return unfit(problem)
 
 
+DAMAGE: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What is raised on a damaged file: SQLite's messages may contain names from it, which are no text any more."""
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Raise errors of SQLite as StoreError."""
     try:
         yield
-    except sqlite3.Error as problem:
+    except DAMAGE as problem:
         raise StoreError(str(problem)) from problem
 
 

@@ -66,8 +66,8 @@ SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
 );
 
 -- payloads: payloads as they were published, by the items' numbers; items that a batch revives are still among the done ones
-SELECT i.seq, i.payload FROM json_each(?1) k CROSS JOIN item i ON i.seq = k.value
-UNION ALL SELECT d.seq, d.payload FROM json_each(?1) k CROSS JOIN done_item d ON d.seq = k.value;
+SELECT i.seq, i.payload, i.sum FROM json_each(?1) k CROSS JOIN item i ON i.seq = k.value
+UNION ALL SELECT d.seq, d.payload, d.sum FROM json_each(?1) k CROSS JOIN done_item d ON d.seq = k.value;
 
 -- receipts: the former holders of items
 SELECT r.seq, r.jid FROM json_each(?) k CROSS JOIN receipt r ON r.seq = k.value;

@@ -12,8 +12,8 @@ from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores.reading_errors import Looked, in_the_way, older
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
-from pubqueue.stores.sqlite.connection import words
-from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
+from pubqueue.stores.sqlite.connection import DAMAGE, words
+from pubqueue.stores.sqlite.schema import check_whole, migrate, migrations, schema_number
 from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteSession, SqliteStore
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 ABSENT = "does not exist yet; the service creates it when it starts"
 
 
@@ -42,7 +43,7 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
             sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         ) as connection:
             return _look(connection, path, job)
-    except (sqlite3.Error, OSError) as problem:
+    except (*DAMAGE, OSError) as problem:
         why = (
             f"unable to open database file: {problem.strerror}"
             if isinstance(problem, OSError)
@@ -61,9 +62,26 @@ def _look(connection: sqlite3.Connection, path: Path, job: Callable[[Transaction
         return Looked(None, [f"{path}: {older(done, known)}"])
     connection.execute("PRAGMA query_only = ON")
     connection.execute("BEGIN")
+    if why := _damage(connection):
+        raise ForeignStoreError(f"{path} is damaged: {why}; restore a backup")
     return Looked(
         job(SqlTransaction(SqliteSession(connection, NodeIds()), words, foreign=True)), []
     )
+
+
+def _damage(connection: sqlite3.Connection) -> str:
+    """Return what is wrong with the pages and the schema of the file, empty if nothing is.
+
+    A connection that only reads takes a schema as it is.
+    """
+    (state,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if state != "ok":
+        return str(state)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as model:
+        migrate(model, "")
+        if set(model.execute(SCHEMA)) - set(connection.execute(SCHEMA)):
+            return "its schema is not the one that was made"
+    return ""
 
 
 def _see_that_it_can_be_made(path: Path) -> None:

@@ -163,6 +163,12 @@ WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?2)) AND +
 -- numbered: items of these numbers, in their order; an ORDER BY would sort them with their payloads
 SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
+-- without_sum: items without a checksum, with their payloads
+SELECT %(item)s, i.payload FROM item i INDEXED BY item_without_sum WHERE i.sum IS NULL ORDER BY i.seq LIMIT ?;
+
+-- done_without_sum: done items without a checksum, with their payloads
+SELECT %(done)s, d.payload FROM done_item d INDEXED BY done_item_without_sum WHERE d.sum IS NULL ORDER BY d.seq LIMIT ?;
+
 -- dead: items that died here or were moved here dead, and are not locked
 SELECT %(item)s FROM item i INDEXED BY item_dead
 WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
@@ -353,8 +359,12 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
 
+-- contents_of_staged: the contents of all staged items, by attempt and row
+SELECT s.attempt_id, s.row, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload
+FROM staged s WHERE (s.attempt_id, s.row) > (?1, ?2) ORDER BY s.attempt_id, s.row LIMIT ?3;
+
 -- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids
-SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
+SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, s.sum, (
     SELECT group_concat(o.attempt_id) FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
 ), s.payload

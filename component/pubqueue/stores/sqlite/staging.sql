@@ -16,9 +16,9 @@ JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL AND a.part = ? AND a.number = ?;
 
 -- add_staged: staged items
-INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, row)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, sum, payload, txn_id, node, id, attempt_id, row)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- replace_staged: replace staged items, which keep their places
-UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, group_name = ?, payload = ?
+UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, group_name = ?, sum = ?, payload = ?
 WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;

@@ -15,7 +15,15 @@ from pubqueue.engine.ports import ForeignStoreError, StaleError, StoreError
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
-from pubqueue.stores.sqlite.connection import OpenedFile, close_to_others, create, translated, words
+from pubqueue.stores.sqlite.connection import (
+    DAMAGE,
+    NO_TEXT,
+    OpenedFile,
+    close_to_others,
+    create,
+    translated,
+    words,
+)
 from pubqueue.stores.sqlite.instances import Instances, alone
 from pubqueue.stores.sqlite.schema import SQL, prepare
 
@@ -120,7 +128,7 @@ class SqliteStore:
             close_to_others(self.path)
             self.file.note_log()
             self._changes_seen = await connection.run(_version)
-        except sqlite3.Error as problem:
+        except DAMAGE as problem:
             await connection.leave()
             raise ForeignStoreError(f"{self.path}: {problem}") from problem
         except BaseException:
@@ -321,18 +329,28 @@ class SqliteSession(session.SqlSession):
             raise StoreError("the transaction is lost")
 
     def rows(self, query: str, *values: object) -> list[Any]:
-        """Return all rows of a statement."""
-        return self.connection.execute(SQL[query], values).fetchall()
+        """Return all rows of a statement; where a text is damaged, with a sign in its place, so that its checksum shows it."""
+        try:
+            return self.connection.execute(SQL[query], values).fetchall()
+        except sqlite3.OperationalError as problem:
+            if not str(problem).startswith(NO_TEXT):
+                raise
+            return self._tolerant(query, values, _replaced)
 
     ask = rows
 
-    def rows_as_found(self, query: str, *values: object) -> list[Any]:
-        """Return all rows of a statement; a text that is not UTF-8 is returned as bytes, because SQLite keeps any bytes."""
-        text, self.connection.text_factory = self.connection.text_factory, _text_or_bytes
+    def _tolerant(
+        self, query: str, values: Sequence[object], read: Callable[[bytes], object]
+    ) -> list[Any]:
+        text, self.connection.text_factory = self.connection.text_factory, read
         try:
-            return self.rows(query, *values)
+            return self.connection.execute(SQL[query], values).fetchall()
         finally:
             self.connection.text_factory = text
+
+    def rows_as_found(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement; a text that is not UTF-8 is returned as bytes, because SQLite keeps any bytes."""
+        return self._tolerant(query, values, _text_or_bytes)
 
     def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
         """Return the first row, None if there is none."""
@@ -341,8 +359,15 @@ class SqliteSession(session.SqlSession):
     def stream(self, query: str, room: int, *values: object) -> Iterator[Any]:  # noqa: ARG002  # the reader stops
         """Yield rows one by one, so that no payload is read needlessly."""
         cursor = self.connection.execute(SQL[query], values)
+        count = 0
         try:
-            yield from cursor
+            for row in cursor:
+                yield row
+                count += 1
+        except sqlite3.OperationalError as problem:
+            if not str(problem).startswith(NO_TEXT):
+                raise
+            yield from self._tolerant(query, values, _replaced)[count:]
         finally:
             cursor.close()
 
@@ -364,6 +389,10 @@ class SqliteSession(session.SqlSession):
         """Run a statement for each of these values; each time it has to change one row."""
         if values and self.connection.executemany(SQL[query], values).rowcount != len(values):
             raise StaleError(query)
+
+
+def _replaced(found: bytes) -> str:
+    return found.decode(errors="replace")
 
 
 def _text_or_bytes(byte_count: bytes) -> str | bytes:

@@ -83,7 +83,7 @@ UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, hold
     token = max(token, ?), avoid = ?, aside = ?, taken = ?,
     node_id = ?, publisher = ?, published = ?, priority = ?, expires = ?, headers = ?,
     death = ?, dead_at = ?, dead_reason = ?, dead_from = ?, last_holder = ?, txn_app = ?, txn_version = ?,
-    group_name = ?, turn = ?, failure = ?, size = ?
+    group_name = ?, turn = ?, failure = ?, size = ?, sum = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
 -- change_payload: replace payloads
@@ -91,39 +91,45 @@ UPDATE item SET payload = ? WHERE seq = ?;
 
 -- add_item: new items of the common kind, whether they wait or are locked already
 INSERT INTO item
-    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, sum, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- add_waiting_item: a new item of the common kind that was never locked; passing NULLs takes time too
-INSERT INTO item (seq, node_id, id, state, publisher, published, priority, size, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO item (seq, node_id, id, state, publisher, published, priority, size, sum, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- add_any_item: a new item with all its columns
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, sum, seq, id,
     payload
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- note_sum: the checksums of items that have none
+UPDATE item SET sum = ? WHERE seq = ? AND sum IS NULL;
+
+-- note_sum_of_done: the same of done items
+UPDATE done_item SET sum = ? WHERE seq = ? AND sum IS NULL;
 
 -- keep_item: keep done items with their payloads, and delete them from their queues
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, payload)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, payload FROM item WHERE seq = ?1;
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, payload FROM item WHERE seq = ?1;
 
 -- add_done_item: keep done items that were not stored before
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- revive_item: requeue done items with their payloads, and delete them from the done ones
 INSERT INTO item (
     state, due, acquired, failed, released, holder, deadline, token, avoid, aside, taken,
     node_id, publisher, published, priority, expires, headers,
-    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, seq, id,
+    death, dead_at, dead_reason, dead_from, last_holder, txn_app, txn_version, group_name, turn, failure, size, sum, seq, id,
     payload
 ) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-    ?28, ?29, ?30, payload FROM done_item WHERE seq = ?29;
+    ?28, ?29, ?30, ?31, payload FROM done_item WHERE seq = ?30;
 
 -- drop_done_item: delete done items
 DELETE FROM done_item WHERE seq = ? AND node_id = ? AND done_at = ?;

@@ -1,0 +1,42 @@
+"""A short slice of `proof.flips`: bits of a store are flipped, and nothing wrong is given out."""
+
+from contextlib import closing
+
+import pytest
+from harness.batches.shell import Shell
+from harness.batches.two_shells import PostgresShell
+from proof.flips import flip_file, flip_rows
+
+from pubqueue.engine import damage
+
+
+def broken(outcomes):
+    return [outcome.broken for outcome in outcomes if outcome.broken]
+
+
+def test_bits_of_a_file_are_flipped(tmp_path):
+    outcomes = flip_file(3, 40, tmp_path)
+    assert broken(outcomes) == []
+    assert sum(outcomes.values()) == 40
+    assert len(outcomes) > 1
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shell(request, tmp_path):
+    sqlite = request.param == "sqlite"
+    place = tmp_path / "queue.db" if sqlite else request.getfixturevalue("postgres").address
+    made = Shell(place) if sqlite else PostgresShell(place)
+    with closing(made):
+        yield made
+
+
+def test_bits_of_rows_are_flipped(shell):
+    outcomes = flip_rows(shell, 3)
+    assert broken(outcomes) == []
+    assert {one.word for one in outcomes} == {"not flipped", "the item is dead"}
+
+
+def test_what_would_be_given_out_without_the_comparison_is_noticed(shell, monkeypatch):
+    monkeypatch.setattr(damage, "is_sound", lambda _known, _payload: True)
+    monkeypatch.setattr(damage, "split", lambda rows: (list(rows), []))
+    assert "given out" in {one.word for one in flip_rows(shell, 3)}
