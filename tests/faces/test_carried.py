@@ -308,7 +308,7 @@ def test_rest_carries_messages(name, group, headers, body, type_):
     sent = [("Message-Id", name), ("Message-Group", group)]
     try:
         sent = [(n, rest.encoded(v)) for n, v in sent]
-        sent += [row for n, v in headers.items() for row in rest._row(f"x{n}", v, str)]
+        sent += [row for n, v in headers.items() for row in rest.fields_for(f"x{n}", v, str)]
         wishes = rest.wishes_of([*sent, *([] if type_ is None else [("Content-Type", type_)])])
         draft = rest.draft_of(wishes, body, lambda: "new", lambda _: None)
     except (ProblemError, UnicodeEncodeError):

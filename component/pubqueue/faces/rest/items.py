@@ -212,13 +212,13 @@ def headers_of(item: Item, reply_url: Callable[[str], str]) -> list[tuple[str, s
         found.append(("Message-Attempt", f"{item.acquired}"))
     if item.failed:
         found.append(("Message-Failed", f"{item.failed}"))
-    found += [row for given in item.headers for row in _row(*given, reply_url)]
+    found += [row for given in item.headers for row in fields_for(*given, reply_url)]
     if all(name != DISPOSITION for name, _ in found):
         found.append((DISPOSITION, ATTACHED))
     return found
 
 
-def _row(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:
+def fields_for(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:
     """Return the header of HTTP for a header of the item, if there is one."""
     small = name.lower()
     if small == CONTENT_TYPE:
