@@ -7,6 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from faces.contract import (
+    AccountContract,
     BytesContract,
     FaceContract,
     InTurn,
@@ -137,6 +138,12 @@ async def connected():
 
 
 class TestRest(WaitContract, FaceContract):  # W22
+    test_a_wrong_password_and_an_unknown_name_get_the_same_answer = (
+        AccountContract.test_a_wrong_password_and_an_unknown_name_get_the_same_answer
+    )
+    test_a_node_of_a_project_that_does_not_exist_for_an_account_is_not_there = (
+        AccountContract.test_a_node_of_a_project_that_does_not_exist_for_an_account_is_not_there
+    )
     test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element
@@ -178,6 +185,17 @@ class TestRest(WaitContract, FaceContract):  # W22
             root + where.partition("/rest")[2], data={"acknowledge": "true"}
         )
         assert done.status_code == 204
+
+    @pytest.fixture
+    def logs_in(self, connected):
+        async def log_in(side, name, password):
+            user = await connected(side, name)
+            user.http.headers.pop("Authorization", None)  # a token
+            user.http.auth = httpx.BasicAuth(name, password)
+            answer = await user.http.get("/queues/jobs")
+            return user if answer.status_code == 200 else f"{answer.status_code} {answer.text}"
+
+        return log_in
 
     @pytest.fixture
     def words_for(self):

@@ -14,7 +14,7 @@ from harness.patience import until
 from harness.servers.users import SERVICE
 
 from pubqueue.faces.listener.budget import KEPT, SHARES, SMALL, STRANGERS
-from pubqueue.faces.stomp.client import OVERHEAD, size_of
+from pubqueue.faces.stomp.client import OVERHEAD, Wire, size_of
 from pubqueue.faces.stomp.codec import COMMANDS, V12, Fault, Frame, FrameReader, Side, write
 from pubqueue.faces.stomp.protocol import MOST_BEFORE_LOGIN
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
@@ -286,8 +286,9 @@ async def test_what_has_no_room_at_one_account_goes_to_another(served, monkeypat
         await etl.do("SEND", BODY, destination="/queue/large", item_id=f"{number}")
     await until(lambda: KEPT.of(BEE) > 100_000)
     await served.broker.settled()
-    states = [(await stored(served.side, f"{number}", "large")).state for number in range(3)]
-    assert states.count(State.LOCKED) == 1
+    items = [await stored(served.side, f"{number}", "large") for number in range(3)]
+    assert [one.state for one in items].count(State.LOCKED) == 1
+    assert max(one.released for one in items) <= 2, "each client without room is asked once"
     ann = await served.works("ann", destination="/queue/large", prefetch_count=3, **INDIVIDUAL)
     heard = {(await ann.hear()).headers["item-id"] for _ in range(2)}
     assert len(heard) == 2
@@ -303,6 +304,48 @@ async def test_small_messages_go_on_while_others_of_the_account_read_nothing(ser
     await bee.do("SUBSCRIBE", destination="/queue/large", id="s", **INDIVIDUAL)
     await etl.do("SEND", b"small", destination="/queue/large")
     assert (await bee.hear()).body == b"small"
+
+
+async def test_what_waits_for_the_receipt_of_subscribe_and_has_no_room_then_goes_back(
+    served, monkeypatch
+):
+    etl, bee = await served.log_in(), await served.log_in("bee")
+    (protocol,) = [one for one in served.face.protocols if one.address.startswith("bee@")]
+    answers = protocol.session._client.answers
+    first = answers.add("first", 0)
+    bee.say("SUBSCRIBE", destination="/queue/large", id="s", receipt="r", **INDIVIDUAL)
+    await until(lambda: protocol.session.subscriptions.named)
+    await etl.do("SEND", BODY, destination="/queue/large", item_id="a")
+    await served.broker.settled()
+    assert (await stored(served.side, "a", "large")).state is State.LOCKED
+    monkeypatch.setattr(KEPT, "most", SHARES * 100_000)
+    answers.done(first)
+    await served.broker.settled()
+    assert (await stored(served.side, "a", "large")).state is State.QUEUED
+    monkeypatch.setattr(KEPT, "most", SHARES * 300_000)
+    assert [(await bee.hear()).command for _ in "abc"] == ["RECEIPT", "RECEIPT", "MESSAGE"]
+
+
+class Unread:
+    """A connection whose client reads nothing."""
+
+    unsent, is_full, is_open = 0, False, True
+
+    def may_keep(self, _size):
+        return True
+
+    def write(self, data):
+        self.unsent += len(data)
+
+
+async def test_much_is_counted_before_it_is_sent():
+    noted = []
+    wire = Wire(Unread(), lambda: None, lambda: noted.append(wire.waiting))
+    for _ in "abc":
+        assert wire.offer(BODY, may_wait=False)
+    assert noted == [len(BODY), 2 * len(BODY), 3 * len(BODY)]
+    wire.forget()
+    assert wire.waiting == 0
 
 
 async def test_news_that_nobody_reads_are_bounded_too(served, monkeypatch):
