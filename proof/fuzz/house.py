@@ -298,7 +298,7 @@ async def served(folder: Path) -> AsyncIterator[House]:
         doors.append(StompDoor("/stomp", (), lambda _peer: True))
         for door in doors:
             door.lead_to(faces.all)
-        logins = Logins(faces.accounts, b"seed", time.time)
+        logins = Logins(faces.accounts, time.time, b"seed")
         service = faces.accounts.principals.service(Jid(SERVICE))
         monitor = Monitor(service, version="0", logins=logins)
         monitor.at_work(side.broker, [face.traffic for face in faces.all])
