@@ -436,6 +436,7 @@ async def test_many_calls_at_once_wait_in_their_connections_and_all_are_answered
     side, channel, stub, monkeypatch
 ):
     monkeypatch.setattr(module, "NOT_BEGUN", 3)
+    monkeypatch.setattr(module, "FEW", 1)
     calls = [stub.GetTopic(topic=TOPIC) for _ in range(200)]
     assert {one.name for one in await asyncio.gather(*calls)} == {TOPIC}
     assert not side.face.front.not_begun

@@ -132,7 +132,7 @@ class Turns:
 
 # The calls that are open: each takes memory, also one that only waits.
 
-MAX_CALLS: Final = 4_000
+MAX_CALLS: Final = 2_000
 MAX_CALLS_OF_ACCOUNT: Final = MAX_CALLS // 2
 """Calls that may be open in all, and of one account; streams that pull have bounds of their own."""
 

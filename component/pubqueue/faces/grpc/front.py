@@ -62,7 +62,7 @@ class Stream:
         self.relay, self.number = relay, number
         self.owner = STRANGERS
         self.is_begun = self._is_noted = self._is_over = False
-        """Whether a handler has it."""
+        """Whether it is known whose it is."""
         self._head, self._missing, self._part = b"", 0, 0
         self._messages: deque[tuple[int, int]] = deque()
         """Of each message that has begun and that the handler has not read: its bytes, and how many it may have when it is read."""
@@ -128,6 +128,8 @@ class Stream:
     def belongs(self, account: str) -> None:
         """Note whose call it is."""
         self.owner = account
+        if not self.is_begun:
+            self.relay.front.begun(self)
         self._note()
 
     def give_up(self) -> None:
@@ -178,6 +180,10 @@ def _numbered(stream: int) -> bytes:
     return frame(CONTINUATION, body, stream=stream, flags=END_HEADERS)
 
 
+CALLS: Final = "calls"
+"""The reason not to read that a client has too many calls whose account is not known."""
+
+
 class Relay(asyncio.Protocol):
     """Passes on the frames of a client and of the server to each other."""
 
@@ -185,6 +191,8 @@ class Relay(asyncio.Protocol):
         self.front, self.connection = front, connection
         self.streams: dict[int, Stream] = {}
         """The calls that are open."""
+        self.not_begun = 0
+        """Those whose account is not known."""
         self.asked = 0
         """Calls of it that need no account: of health, and of reflection."""
         self.name = ""
@@ -251,7 +259,7 @@ class Relay(asyncio.Protocol):
         at, begun, end = 0, 0, len(data)
         out: list[bytes] = []
         self._is_passing = True
-        while end - at >= HEAD:
+        while end - at >= HEAD and CALLS not in self._pauses:
             high, low, kind, flags, number = _HEAD.unpack_from(data, at)
             after = at + HEAD + (high << 8 | low)
             if after - at > HEAD + MAX_FRAME or self._block > MAX_BLOCK:
@@ -407,6 +415,8 @@ class Relay(asyncio.Protocol):
             self._pauses.discard(why)
             if not self._pauses:
                 self.connection.resume_reading()
+            if why == CALLS:
+                self.connection.data_received(b"")  # what has come before
 
     def pause_writing(self) -> None:
         """Read nothing more of the server, until the client reads."""
@@ -468,8 +478,9 @@ class _Server(asyncio.Protocol):
 BOUNDS: Final = Bounds(login=20.0, per_user=1_000)
 """The limits of connections. A user may run many programs, each with a connection of its own."""
 
-NOT_BEGUN: Final = 1_000
-"""Calls that no handler has yet. Beyond these, connections with more of them are not read, until half have begun."""
+NOT_BEGUN: Final = 256
+FEW: Final = 4
+"""Calls whose account is not known yet. Beyond these, a connection with more than a few of them is not read, until half of them are known."""
 
 MAX_PATH: Final = 90
 """Bytes of the name of the folder: the system's bound for the name of a socket in it is 108."""
@@ -492,7 +503,7 @@ class Front:
         self.relays: dict[str, Relay] = {}
         """The connections that have come to the server, by the names by which calls know them."""
         self.not_begun = 0
-        """Calls that no handler has."""
+        """Calls whose account is not known."""
         self.waiting: deque[Relay] = deque()
         """Connections that are not read for that."""
 
@@ -573,21 +584,21 @@ class Front:
         if stream is None:  # it has ended meanwhile
             stream = Stream(relay, int(number))
             stream.over()
-            return stream
-        if not stream.is_begun:
-            self.begun(stream)
+            stream.is_begun = True
         return stream
 
     def begins(self, relay: Relay) -> None:
-        """Note a call that no handler has."""
+        """Note a call that has come."""
         self.not_begun += 1
-        if self.not_begun > NOT_BEGUN and relay not in self.waiting:
+        relay.not_begun += 1
+        if self.not_begun > NOT_BEGUN and relay.not_begun > FEW and relay not in self.waiting:
             self.waiting.append(relay)
-            relay.pause("calls")
+            relay.pause(CALLS)
 
     def begun(self, stream: Stream) -> None:
-        """Note that a handler has a call, or that none will."""
+        """Note that it is known whose a call is, or that it has ended."""
         stream.is_begun = True
         self.not_begun -= 1
+        stream.relay.not_begun -= 1
         while self.waiting and self.not_begun <= NOT_BEGUN // 2:
-            self.waiting.popleft().go_on("calls")
+            self.waiting.popleft().go_on(CALLS)

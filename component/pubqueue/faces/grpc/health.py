@@ -22,6 +22,7 @@ from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.callers import Unread
 from pubqueue.faces.grpc.server import MISSING, fail, whole
 from pubqueue.faces.grpc.statuses import CallError, invalid
+from pubqueue.faces.listener.budget import STRANGERS
 from pubqueue.faces.listener.connection import network_of
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class Health:
             raise TOO_MANY
         self.open[peer] += 1
         stream.relay.asks(1)
+        stream.belongs(STRANGERS)
         try:
             yield stream
         finally:
