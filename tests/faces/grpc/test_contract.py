@@ -14,6 +14,7 @@ import grpc
 import pytest
 from faces import contract
 from faces.contract import (
+    AccountContract,
     BytesContract,
     FaceContract,
     InTurn,
@@ -178,12 +179,12 @@ async def channels():
 async def connected(ids, channels, early):
     made = []
 
-    async def connect(side, name):
+    async def connect(side, name, password=RIGHT):
         if side not in channels:
             await until(lambda: side.face.addresses)
             port = side.face.addresses[0][1]
             channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
-        made.append(GrpcClient(channels[side], name, RIGHT, ids))
+        made.append(GrpcClient(channels[side], name, password, ids))
         return made[-1]
 
     yield connect
@@ -204,6 +205,9 @@ async def sides(make_store, face_of):
 
 
 class TestGrpc(WaitContract, FaceContract):  # G51
+    test_a_wrong_password_and_an_unknown_name_get_the_same_answer = (
+        AccountContract.test_a_wrong_password_and_an_unknown_name_get_the_same_answer
+    )
     test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element
@@ -221,6 +225,14 @@ class TestGrpc(WaitContract, FaceContract):  # G51
     test_any_body_that_is_taken_is_as_it_went_in = (
         TakeContract.test_any_body_that_is_taken_is_as_it_went_in
     )
+
+    @pytest.fixture
+    def logs_in(self, connected):
+        async def log_in(side, name, password):
+            user = await connected(side, name, password)
+            return (await user.take("jobs", 1, 0))[1] or user
+
+        return log_in
 
     @pytest.fixture
     def words_for(self):

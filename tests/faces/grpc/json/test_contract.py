@@ -12,6 +12,7 @@ from unittest import mock
 import httpx
 import pytest
 from faces.contract import (
+    AccountContract,
     BytesContract,
     FaceContract,
     InTurn,
@@ -156,6 +157,9 @@ class TestJson(WaitContract, FaceContract):  # G49
         assert await etl.retract("jobs", "nothing") == "", "the seed has no errors of that"
         assert await etl.publish("jobs", "a") == ""
 
+    test_a_wrong_password_and_an_unknown_name_get_the_same_answer = (
+        AccountContract.test_a_wrong_password_and_an_unknown_name_get_the_same_answer
+    )
     test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element
@@ -170,6 +174,15 @@ class TestJson(WaitContract, FaceContract):  # G49
     test_what_was_taken_returns_when_the_client_goes = (
         TakeContract.test_what_was_taken_returns_when_the_client_goes
     )
+
+    @pytest.fixture
+    def logs_in(self, connected):
+        async def log_in(side, name, password):
+            user = await connected(side, name)
+            user._http.auth = httpx.BasicAuth(name, password)
+            return (await user.take("jobs", 1, 0))[1] or user
+
+        return log_in
 
     @pytest.fixture
     def words_for(self):
