@@ -299,9 +299,9 @@ class TestGrpcInTurn(InTurn, TestGrpc):  # G51
             port = side.face.addresses[0][1]
             channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
 
-        async def connect(_side, name):
+        async def connect(_side, name, password=RIGHT):
             in_turn = ChannelsInTurn([*channels.values()])
-            made.append(PollingClient(in_turn, name, RIGHT, ids))
+            made.append(PollingClient(in_turn, name, password, ids))
             return made[-1]
 
         yield connect

@@ -40,7 +40,7 @@ class JsonClient:
     """A client as the contract has it: who subscribes pulls as many as its window allows."""
 
     def __init__(self, http, name, ids):
-        self._http, self._ids = http, ids
+        self.http, self._ids = http, ids
         self.address = f"{name}@{SERVICE}"
         self.bodies, self._held = {}, {}
         self._items, self._room = asyncio.Queue(), asyncio.Condition()
@@ -48,7 +48,7 @@ class JsonClient:
 
     async def _post(self, path, **fields):
         """Return the answer, and what is said of a refusal."""
-        answer = await self._http.post(path, json=fields)
+        answer = await self.http.post(path, json=fields)
         found = answer.json()
         return (
             (found, "") if answer.status_code == httpx.codes.OK else ({}, found["error"]["message"])
@@ -179,7 +179,7 @@ class TestJson(WaitContract, FaceContract):  # G49
     def logs_in(self, connected):
         async def log_in(side, name, password):
             user = await connected(side, name)
-            user._http.auth = httpx.BasicAuth(name, password)
+            user.http.auth = httpx.BasicAuth(name, password)
             return (await user.take("jobs", 1, 0))[1] or user
 
         return log_in
