@@ -92,7 +92,7 @@ class Answering:
         self._reading, self._turns = Reading(), Turns()
 
     def unary(
-        self, method: Method, handle: Unary, *, waits: bool = False
+        self, method: Method, handle: Unary, *, waits: bool = False, publishes: bool = False
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         """Return the handler of an rpc that is one request and one answer; if it may wait, its request is small.
 
@@ -113,7 +113,7 @@ class Answering:
                 if request.size < LARGE:
                     return await handle(call, whole(request))
                 try:
-                    if request.size > MAX_REQUEST and not method[1].startswith("Publish"):
+                    if request.size > MAX_REQUEST and not publishes:
                         raise invalid(TOO_MANY_BYTES)
                     if waits:  # it would keep its bytes and its turn
                         raise invalid(TOO_LARGE)
