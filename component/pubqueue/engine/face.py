@@ -13,10 +13,10 @@ from pubqueue.model.records import ServiceSecret
 from pubqueue.rules.once import KeepSecret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from pubqueue.engine.broker import Broker
     from pubqueue.engine.observe import Traffic
+    from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
 
@@ -149,11 +149,13 @@ RETRY: Final = 1.0
 """Seconds until the store is asked again."""
 
 
-async def kept_secret(broker: Broker, by: Principal, name: str) -> bytes:
-    """Return the service's secret of this name; the first instance that asks for it makes it."""
+async def kept_secret(
+    handle: Callable[[KeepSecret], Awaitable[Reply]], by: Principal, name: str
+) -> bytes:
+    """Return the service's secret of this name; the first instance that asks for it makes it. `handle` is the broker's."""
     proposed = ServiceSecret(name, secrets.token_bytes(SECRET_BYTES))
     while True:
-        reply = await broker.handle(KeepSecret(by, proposed))
+        reply = await handle(KeepSecret(by, proposed))
         if isinstance(reply, SecretKept):
             return reply.value
         await asyncio.sleep(RETRY)  # the store does not answer

@@ -152,7 +152,7 @@ def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change,
 # that. The same happens, without harm, to locks given before their queue's lock timeout was lowered.
 #
 # An item that was published or delivered later than now bears the times of a clock that was ahead. It was published or
-# delivered now instead: its delay begins anew, and it lives no longer than an item that is published now. Neither ends early.
+# delivered now instead: its delay begins again, and it lives no longer than an item that is published now. Neither ends early.
 # Two things cannot be told apart and stay as they are: a lifetime of the publisher's own, which may have been a moment, and a
 # delay that such a clock gave to an item that it neither published nor delivered.
 
@@ -196,7 +196,7 @@ def longest(node: Node, now: Millis) -> Millis:
 
 
 def recover(request: Recover, facts: RecoverFacts) -> Decision:
-    """Limit locks to the deadline of a new one, and begin delays anew that a clock that was ahead has given."""
+    """Limit locks to the deadline of a new one, and begin delays again that a clock that was ahead has given."""
     right = [_corrected(item, node, facts.now) for item, node in facts.items]
     changes = tuple([change for change in right if change is not None])
     following = _FOLLOWING.get(request.among)

@@ -64,7 +64,7 @@ class OverHttp(Struct, frozen=True):
     async def work(self, broker: Broker, by: Principal) -> None:
         """Let users log in to the page, now that the broker is at work."""
         for logins in self.logins:
-            logins.take(await kept_secret(broker, by, "page"))
+            logins.take(await kept_secret(broker.handle, by, "page"))
 
 
 @asynccontextmanager

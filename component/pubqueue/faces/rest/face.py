@@ -115,7 +115,7 @@ class RestFace:
     async def run(self) -> None:
         """Serve until cancelled."""
         by = self.accounts.principals.service(self.broker.service)
-        secret = await kept_secret(self.broker, by, WORD)
+        secret = await kept_secret(self.broker.handle, by, WORD)
         self.one_off, self.pusher.key = OneOffKeys(secret), secret
         self.go_up()
         self.pushing.start()
