@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from faces.sides import NEWS, two_sides
+from faces.sides import NEWS, SHOPS, two_sides
 from harness.batches.facts import JOBS
 from harness.batches.queue_requests import a_queue
 from harness.depth import examples
 from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT, SERVICE
 from harness.stores.store_reader import StoreReader
-from msgspec.structs import replace
 
 from pubqueue.engine.listings import Items
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
+from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State, account_of
 from pubqueue.model.limits import ACCOUNT
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Create
@@ -162,6 +161,31 @@ class FaceContract:
             assert await etl.publish(NEWS, name) == ""
         hers = await one.store.read(lambda tx: StoreReader(tx).node(NodeName("hers")))
         assert hers.items + hers.config.left_out.items == 3
+
+    @pytest.fixture
+    def principals(self, sides):
+        """What makes the principals of each face."""
+        return [side.face.accounts.principals for side in sides]
+
+    async def test_a_node_of_a_project_that_does_not_exist_for_an_account_is_not_there(
+        self, sides, connected, principals
+    ):
+        one, _ = sides
+        wanted = Settings({"access_model": "open", "publish_model": "open"})
+        made = await one.broker.handle(
+            Create(Principal(Jid("boss@x"), local=True), NodeName(SHOPS), wanted)
+        )
+        assert not isinstance(made, Refused)
+        bee, etl = await connected(one, "bee"), await connected(one, "etl")
+        named = {account_of(Jid(bee.address)): frozenset({"bees", "xmpp"})}
+        for each in principals:
+            each.assign(named | {account_of(Jid(etl.address)): None})
+        bee, etl = await connected(one, "bee"), await connected(one, "etl")
+        assert await bee.publish(SHOPS, "a") != ""
+        assert await etl.publish(SHOPS, "b") == ""
+        assert await bee.publish("jobs", "c") == ""
+        rows = await one.store.read(lambda tx: tx.page(Items(NodeName(SHOPS)), None, 9))
+        assert len(rows) == 1
 
     async def test_a_publish_at_one_instance_reaches_clients_of_the_other(self, sides, connected):
         one, other = sides
@@ -413,24 +437,6 @@ class AccountContract(BytesContract):
         assert await etl.subscribe("jobs", 1) == ""
         assert await etl.item() == "a"
         assert (await stored(one, "a")).failed == 0
-
-    async def test_a_node_of_a_project_that_does_not_exist_for_an_account_is_not_there(
-        self, sides, logs_in
-    ):
-        one, _ = sides
-        shops = NodeName("projects/shop/topics/orders")
-        assert not isinstance(
-            await one.broker.handle(a_queue(shops, publish_model="open")), Refused
-        )
-        users = one.face.accounts.users
-        one.face.accounts.adopt(
-            replace(user, projects=frozenset({"bees", "xmpp"})) if user.name == "bee" else user
-            for user in users
-        )
-        bee = await logs_in(one, "bee", RIGHT)
-        assert await bee.publish(shops, "a") != ""
-        assert await stored(one, "a", shops) is None
-        assert await bee.publish("jobs", "b") == ""
 
 
 class TakeContract(AccountContract):

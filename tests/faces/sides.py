@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pubqueue.testing.engine import Calendar
 
 NEWS = "news"
-"""The name of the plain node, in a test that has one; all other nodes are queues."""
+SHOPS = "projects/shop/topics/orders"
+"""The names of the plain nodes, in a test that has one, the second in a project; all other nodes are queues."""
 
 
 class Client(Protocol):

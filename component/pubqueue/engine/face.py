@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from pubqueue.engine.observe import Traffic
-    from pubqueue.model.decision import Reply, Request
+    from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
 
@@ -150,9 +150,9 @@ RETRY: Final = 1.0
 
 
 async def kept_secret(
-    handle: Callable[[Request], Awaitable[Reply]], by: Principal, name: str
+    handle: Callable[[KeepSecret], Awaitable[Reply]], by: Principal, name: str
 ) -> bytes:
-    """Return the service's secret of this name; the first instance that asks for it makes it."""
+    """Return the service's secret of this name; the first instance that asks for it makes it. `handle` is the broker's."""
     proposed = ServiceSecret(name, secrets.token_bytes(SECRET_BYTES))
     while True:
         reply = await handle(KeepSecret(by, proposed))

@@ -152,7 +152,7 @@ def _freed(node: Node, items: list[Item], facts: FreeFacts, first: tuple[Change,
 # that. The same happens, without harm, to locks given before their queue's lock timeout was lowered.
 #
 # An item that was published or delivered later than now bears the times of a clock that was ahead. It was published or
-# delivered now instead: its delay begins anew, and it lives no longer than an item that is published now. Neither ends early.
+# delivered now instead: its delay begins again, and it lives no longer than an item that is published now. Neither ends early.
 # Two things cannot be told apart and stay as they are: a lifetime of the publisher's own, which may have been a moment, and a
 # delay that such a clock gave to an item that it neither published nor delivered.
 

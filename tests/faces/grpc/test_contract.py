@@ -24,7 +24,7 @@ from faces.contract import (
 )
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
-from faces.sides import two_sides
+from faces.sides import SHOPS, two_sides
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT, SERVICE
@@ -47,7 +47,7 @@ def basic(name, password):
 
 
 def topic(node):
-    return f"projects/xmpp/topics/{node}"
+    return node if node == SHOPS else f"projects/xmpp/topics/{node}"
 
 
 def named(node):

@@ -18,7 +18,7 @@ from faces.contract import (
 )
 from faces.rest.clients import a_face, client, follow, hosted, links
 from faces.rest.hornetq.steps import consumer, create, lead, msg
-from faces.sides import NEWS, InTurnTransport
+from faces.sides import NEWS, SHOPS, InTurnTransport
 from harness.batches.queue_requests import a_queue
 
 from pubqueue.faces.http.problems import TITLES, refused
@@ -43,7 +43,7 @@ class RestClient:
 
     async def _post(self, node, body, headers):
         if node not in self._posts:
-            kind = "topics" if node == NEWS else "queues"
+            kind = "topics" if node in {NEWS, SHOPS} else "queues"
             head = await self.http.head(f"/{kind}/{quote(node, safe='')}")
             if head.status_code != 200:
                 return f"{head.status_code}"
@@ -288,7 +288,7 @@ class HornetqClient(RestClient):
 
     async def _post(self, node, body, headers):
         if node not in self._posts:
-            kind = "topics" if node == NEWS else "queues"
+            kind = "topics" if node in {NEWS, SHOPS} else "queues"
             head = await self.http.head(f"/{kind}/{quote(node, safe='')}")
             if head.status_code != 200:
                 return f"{head.status_code}"

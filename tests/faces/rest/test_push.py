@@ -29,7 +29,7 @@ from harness.servers.users import SERVICE
 
 from pubqueue.faces.push import client
 from pubqueue.faces.rest import push
-from pubqueue.model.entities import Jid, NodeName, later, seconds
+from pubqueue.model.entities import Jid, NodeName, connection, later, seconds
 from pubqueue.monitor.gauges import of_pushes
 from pubqueue.rules.registrations import LEASE, Enable
 from pubqueue.stores.sqlite import SqliteStore
@@ -332,6 +332,19 @@ async def test_the_lock_holds_while_a_push_lasts_and_goes_back_at_once_with_the_
         back = await bee.post("/queues/short/consumer", headers={"Accept-Wait": "9"})
         assert (back.status_code, back.headers["Message-Attempt"]) == (200, "2")
         assert "Message-Failed" not in back.headers
+
+
+async def test_the_lock_is_of_an_address_of_this_start():
+    hook = Hook(hang)
+    async with pushing(hook, timeout=TIMEOUT) as rest:
+        etl, bee = await rest.as_(), await rest.as_("bee")
+        await register(bee, hook.url)
+        await post(etl, b"a", Message_Id="a")
+        await hook.next()
+        holder = connection((await stored(rest.side, "a")).holder, SERVICE)
+        assert not rest.broker.is_from_before(holder)
+        rest.broker.life = "next"
+        assert rest.broker.is_from_before(holder)
 
 
 async def test_a_registration_outlives_its_instance(tmp_path):

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from faces.sides import NEWS
+from faces.sides import NEWS, SHOPS
 from harness.patience import until
 from harness.servers.users import RIGHT, SERVICE, accounts_of, users_for
 
@@ -161,7 +161,7 @@ class StompClient:
         return said
 
     async def publish(self, node, item):
-        kind = "topic" if node == NEWS else "queue"
+        kind = "topic" if node in {NEWS, SHOPS} else "queue"
         return await self._ask("SEND", b"text", destination=f"/{kind}/{node}", item_id=item)
 
     async def send(self, node, item, body, kind):

@@ -69,6 +69,7 @@ class Network:
         self._servers = servers
         self._clients = {}
         self._count = itertools.count(1)
+        self.principals = Principals(admins=[], home="localhost")
         for server in servers:
             server.on_stanza = self._take
 
@@ -88,7 +89,7 @@ class Network:
         return XmppFace(
             broker,
             ServerPlace(SERVICE, server.secret, (server.host, server.port)),
-            Principals(admins=[], home="localhost"),
+            self.principals,
         )
 
 
@@ -102,6 +103,10 @@ class TestXmpp(FaceContract):
     @pytest.fixture
     def words_for(self):
         return words
+
+    @pytest.fixture
+    def principals(self, network):
+        return [network.principals]
 
     @pytest.fixture
     def face_of(self, network):

@@ -438,12 +438,13 @@ if TYPE_CHECKING:
 
 
 class Service(Struct, frozen=True):
-    """The rpcs of a service, by their names; those in `waits` may wait for a message."""
+    """The rpcs of a service, by their names; those in `waits` may wait for a message, those in `publishes` may have large ones."""
 
     name: str
     unary: Mapping[str, Unary]
     streaming: Mapping[str, Streaming] = {}
     waits: frozenset[str] = frozenset()
+    publishes: frozenset[str] = frozenset()
 
 
 def refused(what: str) -> Unary:

@@ -137,7 +137,12 @@ class GrpcFace:
         for one in (*tech.SERVICES, *v1.SERVICES):
             rows, more = one.unary.items(), one.streaming.items()
             unary = {
-                name: answering.unary((one.name, name), handle, waits=name in one.waits)
+                name: answering.unary(
+                    (one.name, name),
+                    handle,
+                    waits=name in one.waits,
+                    publishes=name in one.publishes,
+                )
                 for name, handle in rows
             }
             streams = {name: answering.streaming((one.name, name), handle) for name, handle in more}

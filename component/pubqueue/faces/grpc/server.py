@@ -101,13 +101,13 @@ class Answering:
         self.reading = Turns(1 << 60, READING)
 
     def unary(
-        self, method: Method, handle: Unary, *, waits: bool = False
+        self, method: Method, handle: Unary, *, waits: bool = False, publishes: bool = False
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         """Return the handler of an rpc that is one request and one answer; if it may wait, its request is small.
 
         The handler itself reads the request, when it knows the account and there is room.
         """
-        counts, is_publish = self._counts, method[1].startswith("Publish")
+        counts = self._counts
 
         async def answer(_requests: object, context: Context) -> Any:  # noqa: ANN401  # bytes
             begun, code, call = time.monotonic(), grpc.StatusCode.OK, None
@@ -120,7 +120,7 @@ class Answering:
                         request = await _received(context, stream)
                         call.size = request.size
                         if request.size >= LARGE:
-                            if request.size > MAX_REQUEST and not is_publish:
+                            if request.size > MAX_REQUEST and not publishes:
                                 raise invalid(TOO_MANY_BYTES)
                             if waits:  # it would keep its bytes and its turn
                                 raise invalid(TOO_LARGE)

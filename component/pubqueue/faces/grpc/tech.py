@@ -201,6 +201,9 @@ SUBSCRIBER: Final[Mapping[str, Unary]] = {
 WAITS: Final = frozenset({"Pull", "PullBatch"})
 """The rpcs that may wait for a message."""
 
+PUBLISHES: Final = frozenset({"Publish", "PublishBatch"})
+"""The rpcs whose requests may be large."""
+
 
 # `tech.pubsub.PublisherService`: a row for each rpc.
 
@@ -283,7 +286,7 @@ PUBLISHER: Final[Mapping[str, Unary]] = {
 # The binding `tech.pubsub`: PublisherService and SubscriberService, and the push service that is called.
 
 SERVICES = (
-    Service("tech.pubsub.PublisherService", PUBLISHER),
+    Service("tech.pubsub.PublisherService", PUBLISHER, publishes=PUBLISHES),
     Service("tech.pubsub.SubscriberService", SUBSCRIBER, waits=WAITS),
 )
 """The services, each with a row for every rpc."""

@@ -299,7 +299,7 @@ SCHEMAS: Final[Mapping[str, Unary]] = {
 # The binding `google.pubsub.v1`: Publisher and Subscriber, and `google.iam.v1` for their rights.
 
 SERVICES = (
-    Service("google.pubsub.v1.Publisher", PUBLISHER),
+    Service("google.pubsub.v1.Publisher", PUBLISHER, publishes=frozenset({"Publish"})),
     Service("google.pubsub.v1.Subscriber", SUBSCRIBER, STREAMS, waits=WAITS),
     Service("google.pubsub.v1.SchemaService", SCHEMAS),
     Service("google.iam.v1.IAMPolicy", iam.RPCS),

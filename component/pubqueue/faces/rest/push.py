@@ -18,7 +18,7 @@ from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.settings import WORD
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import Connection
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush, is_worked_on
 
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from pubqueue.accounts.accounts import Accounts
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.push.targets import PushTerms
-    from pubqueue.model.entities import Item
+    from pubqueue.model.entities import Item, Jid
 
     Headers = list[tuple[str, str]]
 
 
 # Registrations: rows, each of which one instance at a time claims, again and again.
 #
-# The locks are those of an address of the instance, so they are released soon after its death.
+# The locks are those of an address of this start of the instance, so they are released soon after its death, and none that was
+# begun since then.
 
 log = structlog.get_logger(__name__)
 
@@ -157,8 +158,11 @@ class Claimed(Job[Registration]):
     why = "push: "
 
     def __init__(self, pusher: RestPusher, row: Registration) -> None:
-        number = pusher.broker.instance.number
-        by = pusher.principals.of(Jid(f"{row.account}/{WORD}.{number}.push-{row.name}"))
+        broker = pusher.broker
+        name = f"{broker.life}-push-{row.name}"  # of no earlier start
+        by = pusher.principals.of(
+            Connection(row.account, WORD, broker.instance.number, name).address
+        )
         super().__init__(row.node, by, RENEW, registration=row.name)
         self._pusher, self.row, self.queueing = pusher, row, row.queueing
         self._is_healthy, self._is_closing, self._is_over = True, False, False
