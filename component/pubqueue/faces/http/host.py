@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import structlog
-from aiohttp import HttpVersion11, web, web_protocol, web_response, web_server, web_urldispatcher
+from aiohttp import HttpVersion11, web, web_protocol, web_response, web_urldispatcher
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD
 
@@ -216,9 +216,6 @@ class _Handler(web_protocol.RequestHandler):
         return response
 
 
-web_server.RequestHandler = _Handler  # type: ignore[attr-defined]  # there is no other way to choose it
-
-
 async def _expect(request: web.Request) -> web.StreamResponse | None:
     if await meets_expectation(request):
         return None
@@ -365,7 +362,9 @@ class HttpHost:
         assert self._runner.server is not None
         _connection.set(connection)
         connection.expect(self._head, Reason.REQUEST)
-        return self._runner.server()
+        server = self._runner.server
+        kept: Any = server._kwargs  # noqa: SLF001  # there is no other way to choose the class
+        return _Handler(server, loop=asyncio.get_running_loop(), **kept)
 
     @web.middleware
     async def _timed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
