@@ -14,7 +14,8 @@ from msgspec.json import encode
 
 from pubqueue.model.entities import NodeConfig, NodeName, Terms
 from pubqueue.model.schedules import Definition
-from pubqueue.stores.sql.columns import packed, packed_config, packed_terms
+from pubqueue.model.sums import sum_of
+from pubqueue.stores.sql.columns import packed, packed_config, packed_terms, unpacked
 from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def rows(seed: int = 0, items: int = 60) -> Rows:
 def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
     info = connection.execute(f"PRAGMA table_info({table})").fetchall()
     later = {name: OF_A_KIND[kind] for _, name, kind, *_ in info if name not in row}
+    if "sum" in later:
+        content = row["id"], row["payload"], row["group_name"] or "", unpacked(row["headers"])
+        later["sum"] = sum_of(*content)
     values = row | later
     columns, marks = ", ".join(f'"{name}"' for name in values), ", ".join("?" for _ in values)
     connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
