@@ -268,7 +268,7 @@ def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):
     ]
     assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
     monkeypatch.setattr(Instances, "see_that_it_serves", does_nothing)
-    rules = (go(seed, plan=plan).rule for seed in range(1, 30))
+    rules = (go(seed, plan=plan).rule for seed in range(70, 100))
     assert UNDELIVERED in rules  # up to the first seed that shows it
 
 
