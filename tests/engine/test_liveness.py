@@ -51,7 +51,7 @@ def test_a_poison_item_comes_ever_more_slowly_and_then_is_dead(shell):
     assert hours.given["poison"] == 10
     gaps = [b - a for a, b in zip(hours.when["poison"], hours.when["poison"][1:], strict=False)]
     assert gaps == sorted(gaps)
-    assert gaps[-1] == 60
+    assert 60 <= gaps[-1] <= 66  # with its jitter
     assert hours.item("poison").state is State.DEAD
     assert all(hours.item(f"good{n}") is None for n in range(50))
 

@@ -160,7 +160,12 @@ def test_a_struct_is_json_as_spark_writes_it():
 
 
 def test_json_can_express_what_xml_cannot():
-    assert as_json(["\x00\ufffe\ud800"], ArrayType(TEXT)) == '["\\u0000\\ufffe\\ud800"]'
+    assert as_json(["\x00\ufffe"], ArrayType(TEXT)) == '["\\u0000\\ufffe"]'
+
+
+def test_half_a_surrogate_pair_is_refused_for_no_reader_of_json_would_have_it_again():
+    with pytest.raises(ValueError, match="half a surrogate pair"):
+        as_json(["\ud800"], ArrayType(TEXT))
 
 
 @pytest.mark.parametrize("wanted", ["xml", "text"])

@@ -232,7 +232,7 @@ async def test_what_xml_forbids_is_not_sent(service, client, bad):
         await queueing(client).publish(*QUEUE, job, id="i1")
     with pytest.raises(ValueError, match="header 'trace' has the character"):
         await queueing(client).publish(*QUEUE, Element("{x}job"), headers={"trace": bad})
-    with pytest.raises(ValueError, match="The item id has the character"):
+    with pytest.raises(ValueError, match=r"id .* has the character U\+.* at position 0"):
         await queueing(client).publish(*QUEUE, Element("{x}job"), id=bad)
 
 
