@@ -71,6 +71,16 @@ def test_strangers_have_a_part_of_it_even_if_nobody_else_needs_the_rest():
     assert budget.size == 5 * SMALL
 
 
+def test_there_is_room_for_a_share_of_an_owner_or_for_one_message_of_any_size():
+    budget = Budget(30 * SMALL)
+    one = Sender()
+    assert budget.has_room("ann", 20 * SMALL)
+    budget.note(one, "ann", 6 * SMALL)
+    assert budget.has_room("ann", 4 * SMALL)
+    assert not budget.has_room("ann", 4 * SMALL + 1)
+    assert budget.has_room("bob", 20 * SMALL)
+
+
 def test_small_ones_and_what_is_forgotten_are_not_counted():
     budget = Budget(4 * SMALL)
     many = [Sender() for _ in range(100)]

@@ -1,6 +1,7 @@
 """What the service keeps of clients of STOMP counts in the budget of the process, and is gone when they are."""
 
 import socket
+from unittest.mock import Mock
 
 import pytest
 from faces.contract import stored
@@ -319,11 +320,13 @@ async def test_what_waits_for_the_receipt_of_subscribe_and_has_no_room_then_goes
     await etl.do("SEND", BODY, destination="/queue/large", item_id="a")
     await served.broker.settled()
     assert (await stored(served.side, "a", "large")).state is State.LOCKED
-    monkeypatch.setattr(KEPT, "most", SHARES * 100_000)
+    monkeypatch.setattr(KEPT, "most", SHARES * 300_000)
+    other = Mock()
+    KEPT.note(other, protocol.connection.user, 299_000)
     answers.done(first)
     await served.broker.settled()
     assert (await stored(served.side, "a", "large")).state is State.QUEUED
-    monkeypatch.setattr(KEPT, "most", SHARES * 300_000)
+    KEPT.forget(other)
     assert [(await bee.hear()).command for _ in "abc"] == ["RECEIPT", "RECEIPT", "MESSAGE"]
 
 

@@ -75,8 +75,9 @@ class Budget:
         return self._sums.get(owner, 0)
 
     def has_room(self, owner: str, size: int) -> bool:
-        """Return whether so much more may be kept for an owner whose other bytes may have to wait for it."""
-        return self.of(owner) + size <= self.most // SHARES
+        """Return whether so much more may be kept for an owner whose other bytes may have to wait for it. One message alone may be larger."""
+        kept = self.of(owner)
+        return not kept or kept + size <= self.most // SHARES
 
     def _make_room(self, owner: str) -> None:
         oldest = next(iter(self._owners[owner]))
