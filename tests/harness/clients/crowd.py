@@ -28,6 +28,7 @@ OURS: Final = "urn:x-pubqueue:0"
 SERVICE: Final = "queue.localhost"
 ETL: Final = "etl@localhost/x"
 CUT: Final = "cut"
+UNAVAILABLE: Final = "<error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
 JOB: Final = "<job xmlns='urn:example:work'/>"
 OPTIONS: Final = (
     f"<options><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE' type='hidden'><value>"
@@ -232,7 +233,10 @@ class Crowd:
     def _take(self, heard: Stanza) -> None:
         stanza = heard.tree
         if stanza.tag.endswith("}iq"):
-            self._take_answer(stanza)
+            if stanza.get("type") == "get":
+                self.spawn(self._answer(stanza))
+            else:
+                self._take_answer(stanza)
             return
         for event in stanza.iterfind(f"{{{PUBSUB}#event}}event/{{*}}items/{{*}}*"):
             kind, item = event.tag.partition("}")[2], event.get("id")
@@ -246,6 +250,17 @@ class Crowd:
     def _take_delivery(self, delivery: Delivery) -> None:
         self.ledger.delivered(delivery.to, delivery.item, delivery.token)
         self.spawn(self.handle(delivery))
+
+    async def _answer(self, question: etree._Element) -> None:
+        """Answer the service's question (XEP-0199, XEP-0030), or have the server answer for a worker that has left."""
+        worker, name = question.get("to"), quoteattr(question.get("id"))
+        kind, inner = "error", UNAVAILABLE
+        if worker in self.ledger.windows:
+            kind, inner = "result", ""
+        with suppress(CutError):
+            await self.send(
+                f"<iq type='{kind}' id={name} from='{worker}' to='{SERVICE}'>{inner}</iq>"
+            )
 
     def _take_answer(self, stanza: etree._Element) -> None:
         question = self._open.pop(stanza.get("id"), None)

@@ -25,7 +25,7 @@ PAUSE: Final = 0.05
 
 def configuration(ports: Sequence[int]) -> str:
     """Return the documented one for services at these ports, with a second for its quarter of a minute."""
-    (text,) = (one.text for one in blocks("yaml") if one.page == PAGE)
+    (text,) = (one.text for one in blocks("yaml") if one.page == PAGE and DOCUMENTED_AT in one.text)
     targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
     return text.replace(f'"{DOCUMENTED_AT}"', targets).replace("15s", "1s")
 

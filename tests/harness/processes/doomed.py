@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -183,15 +184,22 @@ def _watch_grpc(doom: Doom) -> None:
 
     original = Answering.unary
 
-    def unary(self: Answering, *given: Any, **named: Any) -> Any:
-        handle = original(self, *given, **named)
+    def unary(self: Answering, method: Any, handle: Any, **named: Any) -> Any:
+        point = ContextVar("point", default="answered")  # of the call, which is a task
+
+        async def watched(*given: Any) -> Any:
+            message = await handle(*given)
+            if getattr(message, "received_messages", ()):
+                point.set("delivered")
+            return message
+
+        answering = original(self, method, watched, **named)
 
         async def answer(requests: object, context: Any) -> Any:
-            message = await handle(requests, context)
-            is_pull = bool(getattr(message, "received_messages", ()))
-            point = "delivered" if is_pull else "answered"
-            context.add_done_callback(lambda _: doom.is_idle and doom.passes(point))
-            return message
+            data = await answering(requests, context)
+            passed = point.get()
+            context.add_done_callback(lambda _: doom.is_idle and doom.passes(passed))
+            return data
 
         return answer
 
