@@ -1,6 +1,7 @@
 """Clients are accepted within bounds of number and time; what one of them does, no other notices."""
 
 import asyncio
+import resource
 import socket
 import sys
 from contextlib import asynccontextmanager
@@ -342,6 +343,21 @@ async def test_the_last_descriptors_are_not_for_clients():
         served = [one for one in clients if await one.ask("a") == "a"]
         assert 0 < len(served) <= LIMIT - RESERVE
         assert await served[0].ask("b") == "b"
+
+
+async def test_the_limit_is_raised_for_the_clients_of_all_listeners_together():
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    one = Listener("one", asyncio.Protocol, Bounds(connections=300))
+    other = Listener("other", asyncio.Protocol, Bounds(connections=200), descriptors=3)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+        for listener in (one, other):
+            await listener.open([Place(HOST, 0)])
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 300 + 3 * 200 + RESERVE
+    finally:
+        for listener in (one, other):
+            await listener.stop()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
 
 
 async def test_a_client_that_has_too_much_kept_here_is_cut_and_a_client_gone_keeps_nothing():

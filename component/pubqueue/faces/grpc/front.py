@@ -478,6 +478,9 @@ class _Server(asyncio.Protocol):
 BOUNDS: Final = Bounds(login=20.0, per_user=1_000)
 """The limits of connections. A user may run many programs, each with a connection of its own."""
 
+DESCRIPTORS: Final = 3
+"""Of a connection: that of its client, and both ends of the one to the server of gRPC."""
+
 NOT_BEGUN: Final = 256
 FEW: Final = 4
 """Calls whose account is not known yet. Beyond these, a connection with more than a few of them is not read, until half of them are known."""
@@ -496,7 +499,9 @@ class Front:
 
     def __init__(self, face: str, budget: Budget = KEPT) -> None:
         self.budget = budget
-        self.listener = Listener(face, lambda one: Relay(self, one), BOUNDS, budget=budget)
+        self.listener = Listener(
+            face, lambda one: Relay(self, one), BOUNDS, budget=budget, descriptors=DESCRIPTORS
+        )
         self.folder = ""
         """Where the server listens."""
         self._names = count(1)

@@ -13,6 +13,7 @@ import socket
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -55,6 +56,7 @@ class Listener:
     `is_shared` returns whether an address is that of many clients, to whom the limit for one address does not apply.
 
     `clock` returns seconds and is monotonic. `budget` bounds what all connections keep; it is that of the process.
+    `descriptors` is how many each connection needs.
     """
 
     def __init__(
@@ -67,10 +69,12 @@ class Listener:
         is_shared: Callable[[str], bool] = lambda _: False,
         clock: Callable[[], float] = time.monotonic,
         budget: Budget = KEPT,
+        descriptors: int = 1,
     ) -> None:
         self.counts = Connections(face)
         """Counters of connections."""
         self._make, self._busy, self._clock = make, busy, clock
+        self._each = descriptors
         self._admission: Admission[ClientConnection] = Admission(
             self.counts, bounds, clock, is_shared, budget
         )
@@ -112,7 +116,8 @@ class Listener:
             CannotListenError: a place is taken, or not on this machine. Then no place is open.
 
         """
-        provide(self._admission.bounds.connections)
+        _PROMISED[self] = self._each * self._admission.bounds.connections
+        provide(sum(_PROMISED.values()))
         for place in places:
             try:
                 made = await listen(place)
@@ -144,6 +149,7 @@ class Listener:
 
     def close(self) -> None:
         """Stop accepting. Open connections stay."""
+        _PROMISED.pop(self, None)
         for one in self._sockets:
             asyncio.get_running_loop().remove_reader(one)
             one.close()
@@ -333,11 +339,14 @@ def _refuse(client: socket.socket, words: bytes) -> None:
 RESERVE: Final = 64
 """Descriptors that are not given to clients."""
 
+_PROMISED: Final[WeakKeyDictionary[Listener, int]] = WeakKeyDictionary()
+"""How many the clients of each open listener may need. They all come out of one limit, the process's."""
 
-def provide(connections: int) -> None:
-    """Raise the descriptor limit for this many more connections, as far as allowed; log if it stays too low."""
+
+def provide(descriptors: int) -> None:
+    """Raise the limit so that all clients may have this many descriptors, as far as allowed; log if it stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = connections + 2 * RESERVE
+    needed = descriptors + 2 * RESERVE
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
