@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from pubqueue.engine.connections import Reason
 from pubqueue.faces.grpc import front as module
+from pubqueue.faces.grpc import wire
 from pubqueue.faces.grpc.front import (
     CONTINUATION,
     DATA,
@@ -332,6 +333,29 @@ async def test_messages_that_are_not_whole_stay_within_the_budget(
                 highest = max(highest, small.size)
     assert highest <= small.most
     await until(lambda: not small.size)
+
+
+PATHS = [
+    f"/{name}/{rpc}"
+    for name in (
+        PUBLISHER,
+        SUBSCRIBER,
+        clients.TECH_PUBLISHER,
+        clients.TECH_SUBSCRIBER,
+        clients.IAM,
+    )
+    for rpc in wire.service(name).methods_by_name
+]
+
+
+async def test_all_but_the_last_byte_of_a_request_of_each_rpc_counts_for_its_account(side, client):
+    budget = side.face.front.budget
+    for path in PATHS:
+        number = client.open(path, *basic("bee"))
+        client.data(number, message(9_000)[:-1])
+        await until(lambda: budget.of(f"bee@{side.broker.service}") == PREFIX + 9_000 - 1)
+        client.writer.write(frame(RST_STREAM, CALM.to_bytes(4), stream=number))
+        await until(lambda: not budget.size)
 
 
 async def test_many_small_messages_that_are_not_read_count(side, client):

@@ -6,6 +6,7 @@ import base64
 import pytest
 from harness.batches.facts import ANN, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.clients.unfinished import counted
 from harness.operators.api_caller import OWN, PASSWORD, RULE
 from harness.operators.browser import CHANGE, LOOK
 from harness.patience import until
@@ -32,6 +33,14 @@ async def test_the_list_has_every_operation_with_its_method_and_parameters(api):
     assert parameters["node"]["required"]
     assert {"value": "dead", "label": "Dead items"} in parameters["state"]["choices"]
     assert parameters["state"]["default"] == "all"
+
+
+async def test_all_but_the_last_byte_of_a_body_counts_for_the_account(service):
+    changing = {
+        ("POST", f"/api/operations/{name}") for name, one in OPERATIONS.items() if one.changes
+    }
+    fields = {"Authorization": f"Bearer {CHANGE}", "Content-Type": "application/json"}
+    assert await counted(service.place, changing, fields, "changer@queue.example") == changing
 
 
 async def test_the_list_is_sent_again_only_if_it_has_changed(api):

@@ -10,6 +10,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from harness.batches.facts import ANN, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.clients.unfinished import counted
 from harness.operators.browser import CHANGE, LOOK
 from harness.operators.page_service import BOTH, SERVICE, shown, user
 from harness.patience import TIMEOUT
@@ -21,6 +22,7 @@ from pubqueue.accounts import credentials
 from pubqueue.accounts.accounts import FREE
 from pubqueue.accounts.credentials import Role, User
 from pubqueue.engine.observe import Phase
+from pubqueue.faces.listener.budget import STRANGERS
 from pubqueue.model.entities import ItemId
 from pubqueue.monitor.asking import is_guarded
 from pubqueue.monitor.page.logins import Logins
@@ -246,6 +248,15 @@ async def test_the_cookie_is_for_this_page_alone(visitor):
     )
     assert "Secure" in headers["Set-Cookie"]
     assert LOOK not in said
+
+
+async def test_all_but_the_last_byte_of_a_form_counts_for_who_sends_it(service, visitor):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    login, own = ("POST", "/ui/login"), [("POST", "/ui/do"), ("POST", "/ui/logout")]
+    assert await counted(service.place, [login], form, STRANGERS) == {login}
+    _, headers, _ = await visitor.post("/ui/login", {"password": CHANGE})
+    form["Cookie"] = headers["Set-Cookie"].partition(";")[0]
+    assert await counted(service.place, own, form, "changer@queue.example") == set(own)
 
 
 async def test_a_cookie_that_was_changed_opens_nothing(service):

@@ -14,8 +14,9 @@ from faces.grpc import clients
 from faces.grpc.clients import TOKEN
 from faces.grpc.json.clients import error_of, hosted, plain
 from faces.grpc.json.conftest import BILL, TOPIC
+from harness.clients.unfinished import counted
 from harness.patience import TIMEOUT, until
-from harness.servers.users import CHEAP, SERVICE
+from harness.servers.users import CHEAP, RIGHT, SERVICE
 
 from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc import transcoding
@@ -23,6 +24,7 @@ from pubqueue.faces.grpc.callers import LARGE
 from pubqueue.faces.grpc.server import UntilStop
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.statuses import STOPPING
+from pubqueue.faces.grpc.transcoding import ROWS, VERSION
 from pubqueue.model.entities import Jid
 
 DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
@@ -45,6 +47,13 @@ async def made(http):
 async def publish(http, data=b"a"):
     message = {"data": b64encode(data).decode()}
     return await http.post("/topics/publish", json={"topic": TOPIC, "message": message})
+
+
+async def test_all_but_the_last_byte_of_a_body_counts_for_the_account(root):
+    posts = {(method, f"/{VERSION}/{path}") for method, path in ROWS if method == "POST"}
+    user = b64encode(f"bee:{RIGHT}".encode()).decode()
+    fields = {"Authorization": f"Basic {user}", "Content-Type": "application/json"}
+    assert await counted(root, posts, fields, f"bee@{SERVICE}") == posts
 
 
 @pytest.mark.parametrize(
