@@ -5,11 +5,15 @@ import random
 import pytest
 from harness.batches.facts import ANN, BOB, ETL, JOBS, who
 from harness.batches.queue_requests import publishes, retracts, settles_each, touches, unlocks
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pubqueue.engine.batch_size import (
+    LONG,
     MAX_BATCH_ITEMS,
     MAX_BATCH_REQUESTS,
     MAX_UNPASSED_ITEMS,
+    MIN_BATCH_REQUESTS,
     PUBLISHED,
     SETTLED,
     SMALL,
@@ -82,6 +86,54 @@ def test_a_small_request_after_many_presences_is_in_the_next_batch():
     assert taken == [*words[: len(taken) - 3], *small]
     assert left == words[len(taken) - 3 :]
     assert sum(map(weight, taken[:-3])) <= MAX_UNPASSED_ITEMS
+
+
+def many(account, count):
+    return [publishes(f"{account}.{n}", by=f"{account}@x") for n in range(count)]
+
+
+def test_an_account_with_few_requests_does_not_wait_for_the_thousands_of_another():
+    flood, other, few = many("eve", 3_000), many("mallory", 1_000), many("bob", 3)
+    taken, left = shared(*flood, *other, *few)
+    assert taken[-3:] == few
+    assert len(taken) == MAX_BATCH_REQUESTS
+    half = (MAX_BATCH_REQUESTS - 3) // 2
+    assert taken[:-3] == [*flood[: half + 1], *other[:half]]
+    assert left == [*flood[half + 1 :], *other[half:]]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.booleans()), max_size=400), st.randoms())
+def test_all_are_taken_once_and_each_account_in_its_order(asked, draw):
+    waiting = WaitingRequests()
+    came, seen = [], []
+    for number, (account, is_large) in enumerate(asked):
+        one = publishes(*(IDS[:400] if is_large else [str(number)]), by=f"{account}@x")
+        came.append(one)
+        waiting.add(one, print)
+        if draw.random() < 0.1:
+            waiting.took(waiting.room, draw.random() / 4)
+        if draw.random() < 0.02:
+            seen += next_batch(waiting)
+    while waiting:
+        seen += next_batch(waiting)
+    for account in "abcde":
+        by = [[id(one) for one in all_ if one.by.jid == f"{account}@x"] for all_ in (came, seen)]
+        assert by[0] == by[1]
+    assert len(came) == len(seen)
+
+
+def test_batches_that_take_long_have_fewer_requests_and_quick_ones_more_again():
+    waiting = WaitingRequests()
+    waiting.took(MAX_BATCH_REQUESTS, 4 * LONG)
+    assert waiting.room == MAX_BATCH_REQUESTS // 4
+    waiting.took(1, 4 * LONG)
+    assert waiting.room == MIN_BATCH_REQUESTS, "never fewer"
+    waiting.took(MIN_BATCH_REQUESTS - 1, LONG / 2)
+    assert waiting.room == MIN_BATCH_REQUESTS, "it had no need of more"
+    for _ in range(20):
+        waiting.took(waiting.room, LONG / 2)
+    assert waiting.room == MAX_BATCH_REQUESTS
 
 
 def test_small_work_stays_in_order():

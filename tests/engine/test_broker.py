@@ -126,9 +126,10 @@ async def test_at_the_end_what_has_not_begun_in_time_is_refused_and_has_not_happ
     stage.heard()
     stage.store.hold()
     names = [ItemId(f"i{number}") for number in range(MAX_BATCH_REQUESTS + 5)]
-    for request in [*map(publishes, names), Leave(ANN)]:
+    for request in map(publishes, names):
         stage.broker.submit(request, stage.log.append)
     await stage.store.asked.wait()  # the first batch is held up
+    stage.broker.submit(Leave(ANN), stage.log.append)
     asked_to_go = asyncio.Event()
     stage.broker.submit(
         publishes("last"), lambda reply: asked_to_go.set() or stage.log.append(reply)

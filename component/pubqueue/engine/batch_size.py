@@ -1,7 +1,8 @@
 """Chooses the requests of the next batch. The work of a batch is bounded, because all other requests wait for it.
 
 A small request passes large ones that do not fit into the next batch, so it only waits for the
-batch under way. The requests of one account keep their order.
+batch under way. If more wait than fit, each account has its share of the batch: so one with a single request does not wait for
+the thousands of another. The requests of one account keep their order.
 """
 
 from __future__ import annotations
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
 
 
 MAX_BATCH_REQUESTS: Final = 512
-"""Requests in one batch."""
+"""Requests in one batch, while batches are quick."""
+
+MIN_BATCH_REQUESTS: Final = 64
+"""Requests in one batch, however slow batches are."""
+
+LONG: Final = 0.1
+"""Seconds that deciding a batch may take; what takes longer has fewer requests the next time. Whoever comes meanwhile waits for two batches."""
 
 MAX_BATCH_ITEMS: Final = 2000
 """Items that are published, moved, settled or freed in one batch. The last request may exceed that, as it is taken whole."""
@@ -121,6 +128,8 @@ class WaitingRequests:
         self._turn_of_passed = False
         self._copies: dict[NodeName, int] = {}
         """By node, how many items each published item becomes."""
+        self.room = MAX_BATCH_REQUESTS
+        """Requests that the next batch may have."""
 
     def __len__(self) -> int:
         """Return how many requests wait."""
@@ -154,6 +163,13 @@ class WaitingRequests:
                 if copies > SMALL and len(self._copies) < MAX_FEEDING:
                     self._copies[request.node] = copies
 
+    def took(self, count: int, seconds: float) -> None:
+        """Note how long it took to decide a batch of so many requests, with loading and writing, and without its commit."""
+        if seconds > LONG:
+            self.room = max(MIN_BATCH_REQUESTS, min(self.room, round(count * LONG / seconds)))
+        elif count >= self.room:
+            self.room = min(MAX_BATCH_REQUESTS, self.room + self.room // 4)
+
     def put_back(self, requests: Sequence[Taken]) -> None:
         """Put back requests of the last batch that were not decided, because the requests before them were much work.
 
@@ -180,16 +196,26 @@ class WaitingRequests:
         return weight(request) * copies
 
     def _take_new(self) -> list[Taken]:
-        """Take the small requests that came since, in order.
+        """Take the small requests that came since, in order, and of each account its share.
 
-        Small ones pass the others, and later ones of the same accounts. Each request is examined
-        once for that, however long it waits.
+        Small ones pass the others, and later ones of the same accounts. An account that has its share keeps all later ones.
         """
         taken: list[Taken] = []
-        items, room, seen = 0, MAX_BATCH_REQUESTS, 0
-        for one in self._new:
-            seen += 1
+        kept: list[Taken] = []
+        items, room = 0, self.room
+        shares = self._shares() if len(self._new) > room else None
+        for at, one in enumerate(self._new):
+            if not room:
+                kept += self._new[at:]
+                break
             size = self._weight(one[0]) if self._copies else weight(one[0])
+            if shares is not None:
+                account = _account(one[0])
+                share = shares.get(account, 1)
+                if share < 1:
+                    kept.append(one)
+                    continue
+                shares[account] = share - (size <= SMALL)
             fits = size <= SMALL and (not self._passed or _account(one[0]) not in self._accounts)
             if not fits and (self._passed or items + size > MAX_UNPASSED_ITEMS):
                 self._passed.append(one)
@@ -198,16 +224,24 @@ class WaitingRequests:
             taken.append(one)
             items += size
             room -= 1
-            if not room:
-                break
-        self._new = self._new[seen:]
+        self._new = kept
         return taken
+
+    def _shares(self) -> dict[Jid | None, int]:
+        """Return how many small requests of each account a batch takes: as many from each, and what some do not need goes to those with more."""
+        small = (_account(one) for one, _ in self._new if self._weight(one) <= SMALL)
+        shares = dict(sorted(Counter(small).items(), key=lambda one: one[1]))
+        room = self.room
+        for at, (account, count) in enumerate(shares.items()):
+            shares[account] = min(count, max(room // (len(shares) - at), 1))
+            room -= shares[account]
+        return shares
 
     def _take_passed(self) -> list[Taken]:
         """Take as many of the passed requests as the batch has room for."""
         taken: list[Taken] = []
         items = 0
-        while self._passed and items < MAX_BATCH_ITEMS and len(taken) < MAX_BATCH_REQUESTS:
+        while self._passed and items < MAX_BATCH_ITEMS and len(taken) < self.room:
             one = self._passed[0]
             size = self._weight(one[0])
             if taken and size > MAX_BATCH_ITEMS:  # whatever its size, it goes alone

@@ -559,6 +559,7 @@ class Batches:
             else:
                 decisions, look = committed.done.decisions, False
                 many = len(decisions)
+                self._waiting.took(many, committed.took.deciding)
                 self._committer.shrink()
                 self._committer.end_damaged()
                 self._after_commit.finish(taken[:many], committed, last=self._work.is_cutting)
