@@ -102,6 +102,13 @@ def test_an_account_with_few_requests_does_not_wait_for_the_thousands_of_another
     assert left == [*flood[half + 1 :], *other[half:]]
 
 
+def test_a_large_request_does_not_wait_for_all_large_ones_of_another_account():
+    mine = publishes(*IDS[:5], by="bob@x")
+    waiting = waiting_of([*[PUBLISH] * 50, mine, PUBLISH])
+    assert next_batch(waiting) == [PUBLISH]
+    assert next_batch(waiting) == [mine, PUBLISH]
+
+
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.booleans()), max_size=400), st.randoms())
 def test_all_are_taken_once_and_each_account_in_its_order(asked, draw):
@@ -206,7 +213,7 @@ def drawn(chance, number, people):
     return publishes(*names, by=by) if chance.random() < 0.5 else unlocks(by, *names)
 
 
-def test_requests_without_room_go_into_later_batches_before_newer_ones():
+def test_requests_without_room_go_into_later_batches_one_of_each_account_in_turn():
     waiting = waiting_of([UNLOCK] * 3)
     last = unlocks(ANN, *IDS[:MAX_NAMED])
     waiting.add(last, print)
@@ -215,7 +222,7 @@ def test_requests_without_room_go_into_later_batches_before_newer_ones():
         batches.append(next_batch(waiting))
         if len(batches) == 1:
             waiting.add(retracts(ANN, "a"), print)
-    assert batches == [[UNLOCK], [UNLOCK], [UNLOCK], [last], [retracts(ANN, "a")]]
+    assert batches == [[UNLOCK], [last], [retracts(ANN, "a")], [UNLOCK], [UNLOCK]]
 
 
 def fed(request, copies):

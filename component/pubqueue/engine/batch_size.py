@@ -8,6 +8,7 @@ the thousands of another. The requests of one account keep their order.
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.facts.queue import AT_ONCE
@@ -120,10 +121,8 @@ class WaitingRequests:
     """The requests that wait for a batch, in their order."""
 
     def __init__(self) -> None:
-        self._passed: deque[Taken] = deque()
-        """Requests that did not fit into a batch, and later ones of the same accounts."""
-        self._accounts: Counter[Jid | None] = Counter()
-        """How many of these each account has."""
+        self._passed: dict[Jid | None, deque[Taken]] = {}
+        """By account, requests that did not fit into a batch, and later ones; the account whose turn is next comes first."""
         self._new: list[Taken] = []
         self._turn_of_passed = False
         self._copies: dict[NodeName, int] = {}
@@ -133,7 +132,11 @@ class WaitingRequests:
 
     def __len__(self) -> int:
         """Return how many requests wait."""
-        return len(self._passed) + len(self._new)
+        return sum(map(len, self._passed.values())) + len(self._new)
+
+    def __bool__(self) -> bool:
+        """Return whether any wait."""
+        return bool(self._passed or self._new)
 
     def add(self, request: Request, answer: Callable[[Reply], None]) -> None:
         """Append a request."""
@@ -141,9 +144,8 @@ class WaitingRequests:
 
     def take_all(self) -> list[Taken]:
         """Remove and return all requests."""
-        taken, self._new = [*self._passed, *self._new], []
+        taken, self._new = [*chain.from_iterable(self._passed.values()), *self._new], []
         self._passed.clear()
-        self._accounts.clear()
         return taken
 
     def take_batch(self) -> list[Taken]:
@@ -176,15 +178,17 @@ class WaitingRequests:
         The small ones among them come first in the next batch. The others, and later ones of the same accounts, are passed.
         """
         small: list[Taken] = []
-        passed: list[Taken] = []
+        passed: list[tuple[Jid | None, Taken]] = []
+        behind = set(self._passed)
         for one in requests:
-            dear = self._weight(one[0]) > SMALL
-            if dear or _account(one[0]) in self._accounts:
-                passed.append(one)
-                self._accounts[_account(one[0])] += 1
+            account = _account(one[0])
+            if self._weight(one[0]) > SMALL or account in behind:
+                passed.append((account, one))
+                behind.add(account)
             else:
                 small.append(one)
-        self._passed.extendleft(reversed(passed))
+        for account, one in reversed(passed):
+            self._passed.setdefault(account, deque()).appendleft(one)
         self._new[:0] = small
         self._turn_of_passed = False
 
@@ -216,10 +220,9 @@ class WaitingRequests:
                     kept.append(one)
                     continue
                 shares[account] = share - (size <= SMALL)
-            fits = size <= SMALL and (not self._passed or _account(one[0]) not in self._accounts)
+            fits = size <= SMALL and (not self._passed or _account(one[0]) not in self._passed)
             if not fits and (self._passed or items + size > MAX_UNPASSED_ITEMS):
-                self._passed.append(one)
-                self._accounts[_account(one[0])] += 1
+                self._passed.setdefault(_account(one[0]), deque()).append(one)
                 continue
             taken.append(one)
             items += size
@@ -238,21 +241,19 @@ class WaitingRequests:
         return shares
 
     def _take_passed(self) -> list[Taken]:
-        """Take as many of the passed requests as the batch has room for."""
+        """Take as many of the passed requests as the batch has room for, one of each account in turn."""
         taken: list[Taken] = []
         items = 0
         while self._passed and items < MAX_BATCH_ITEMS and len(taken) < self.room:
-            one = self._passed[0]
-            size = self._weight(one[0])
+            account, line = next(iter(self._passed.items()))
+            size = self._weight(line[0][0])
             if taken and size > MAX_BATCH_ITEMS:  # whatever its size, it goes alone
                 break
-            self._passed.popleft()
-            taken.append(one)
+            taken.append(line.popleft())
             items += size
-            account = _account(one[0])
-            self._accounts[account] -= 1
-            if not self._accounts[account]:
-                del self._accounts[account]
+            del self._passed[account]
+            if line:
+                self._passed[account] = line  # behind all other accounts
         return taken
 
 
