@@ -50,7 +50,7 @@ ALIASES: Final = MappingProxyType(
 """Words for lines (crontab(5))."""
 
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
-"""Errors of reading a zone that say nothing about its name: it is looked for again."""
+"""Errors of reading a zone that do not come from its name: it is looked for again."""
 
 MAX_WALK: Final = 10_000
 """Up to how many local times one walk looks at; a change of the clocks skips those of a day (the date line) at worst."""
