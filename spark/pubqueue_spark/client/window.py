@@ -61,7 +61,7 @@ class Stream(Protocol):
         """Give up the stream."""
 
     async def restore(self) -> None:
-        """Restore the stream; raise ConnectionError with one sentence."""
+        """Restore the stream; raise LoginFailed with one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
