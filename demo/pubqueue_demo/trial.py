@@ -57,6 +57,10 @@ token_sha256 = ["{digest}"]
 """
 
 
+class NoProgramError(Exception):
+    """The command cannot be found; the message is a sentence."""
+
+
 async def try_out(
     command: Sequence[str], note: Callable[[str], None], *, page: bool = False
 ) -> int:
@@ -68,6 +72,7 @@ async def try_out(
 
     Raises:
         ChildError: the server or the service cannot be started.
+        NoProgramError: there is no such command.
         NotInstalledError: there is no Prosody on this machine.
 
     """
@@ -159,11 +164,14 @@ async def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
     """Run it on our terminal; interrupts that are typed there affect only it."""
     with _deaf_to(signal.SIGINT):
         # a child inherits ignored signals, but the shell has to get this one
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=os.environ | variables,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # no threads here
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                env=os.environ | variables,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # no threads here
+            )
+        except FileNotFoundError as problem:
+            raise NoProgramError(f"there is no program {problem.filename}") from None
         try:
             code = await process.wait()
         finally:

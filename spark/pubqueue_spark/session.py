@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pubqueue_spark.client.window import Window
 from pubqueue_spark.errors import OptionError
 from pubqueue_xeps.client.xmpp_client import Client, login, logout, make_client
-from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.errors import LoginFailed, LoginRefused
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PublishSession:
             await self.restore()
         except LoginRefused:
             raise
-        except ConnectionError as error:
+        except LoginFailed as error:
             log.info("%s: %s", task.who, error)
         number = next(self._numbers)
         window = Window(self, replace(task, prefix=f"pq{number}-"), limits, results)

@@ -1,9 +1,10 @@
 """The journal: readable, never above the cap, any body comes out as it went in, and whatever was confirmed is kept when the process ends at any byte."""
 
+import errno
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from random import Random
 
 import pytest
@@ -17,6 +18,7 @@ from pubqueue.curb.journal import (
     MAX_LINE,
     NEW,
     READY,
+    DiskError,
     FullError,
     Journal,
     JournalError,
@@ -227,6 +229,30 @@ def test_a_message_may_fill_the_journal_again_and_again(path, opened):
         journal.mark(number, DONE)
         journal.sync()
         assert path.stat().st_size <= 64
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.ENOSPC, FullError),
+        (errno.EDQUOT, FullError),
+        (errno.EFBIG, FullError),
+        (errno.EIO, DiskError),
+        (errno.EROFS, DiskError),
+    ],
+)
+def test_only_a_disk_without_space_is_full(tmp_path, monkeypatch, number, error):
+    with closing(Journal(tmp_path / "j", 1 << 20)) as journal:
+        journal.append(b"first")
+
+        def fail(*_args):
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "pwrite", fail)
+            with pytest.raises(error):
+                journal.append(b"second")
+    assert (tmp_path / "j").read_bytes() == b"001 rdy first\n"
 
 
 def test_a_message_that_can_never_fit_is_distinguished(opened):

@@ -1,5 +1,7 @@
 """The times of a cron line: local time, clock changes, and both directions."""
 
+import errno
+import os
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -126,3 +128,15 @@ def test_forward_and_backward_name_the_same_times_and_each_once(line, zone, begi
         expected = [moment for moment in found if moment <= until]
         assert cron_times.latest(line, zone, begin, until, 100) == expected
     assert cron_times.following(line, zone, found[0]) == found[1]
+
+
+def test_a_zone_that_could_not_be_read_is_looked_for_again(monkeypatch):
+    def fail(_name):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(cron_times, "ZoneInfo", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            cron_times.unfit("0 3 * * *", "Pacific/Chatham")
+    assert cron_times.unfit("0 3 * * *", "Pacific/Chatham") == ""
+    assert cron_times.unfit("0 3 * * *", "Pacific").startswith("zone 'Pacific' is not a known")

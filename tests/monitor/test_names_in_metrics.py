@@ -85,7 +85,7 @@ async def test_wrong_credentials_are_refused_here_too(service, proof):
 
 async def test_no_name_is_shown_that_the_store_has_not_reported_as_open(service, monkeypatch):
     async def fail(*_args):
-        raise RuntimeError("the store does not answer")
+        raise gauges.SilentStoreError
 
     count = Counter("worked", "Work.", ["node"], registry=service.monitor.tally.registry)
     for name in ("bell", "payroll", "gone"):

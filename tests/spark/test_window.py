@@ -12,7 +12,7 @@ from pubqueue_spark.client.option import Backoff
 from pubqueue_spark.client.refusals import failure
 from pubqueue_spark.client.window import Limits, Task, Window, WindowCounts
 from pubqueue_spark.errors import RowError, ServiceError
-from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.errors import LoginRefused, ServerUnreachable
 from pubqueue_xeps.wire.requests import IqRequest
 
 STANZAS = "urn:ietf:params:xml:ns:xmpp-stanzas"
@@ -271,7 +271,7 @@ async def test_a_stream_that_cannot_be_made_again_fails_after_the_retries_with_t
     line = FakeLine()
     window = make(line, retries=3)
     await window.put(publishes(3))
-    line.failures = [ConnectionError("nobody is there.") for _ in range(9)]
+    line.failures = [ServerUnreachable("nobody is there.") for _ in range(9)]
     line.lose()
     with pytest.raises(ServiceError) as caught:
         await window.drain()

@@ -175,11 +175,14 @@ async def _clock(link: Link, who: str, about: str) -> Finding:
         answer = await ask(
             link.client, who, IqRequest("get", "the time", f"<time xmlns='{TIME}'/>"), 10
         )
-        utc = answer.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or ""
-        theirs = moment(utc.strip())
     except IqError:
         return good(about, f"{who} does not report its time (XEP-0202)")
-    except (ValueError, ServiceUnavailable):
+    except ServiceUnavailable:
+        return look(about, f"{who} does not answer a request for its time")
+    utc = answer.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or ""
+    try:
+        theirs = moment(utc.strip())
+    except ValueError:
         return look(about, f"{who} does not answer a request for its time")
     skew = round(theirs - (asked + time.time()) * 500)
     if abs(skew) <= SKEW:

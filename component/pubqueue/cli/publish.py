@@ -7,9 +7,9 @@ import itertools
 import logging
 import os
 import sys
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 from xml.etree import ElementTree as ET
 
 import click
@@ -44,6 +44,7 @@ WHERE: Final = {
 """What is known of an item when its publish has returned, by the level of the publish."""
 
 INTERRUPTED: Final = 130
+STDIN: Final = "standard input"
 
 
 class BadPayloadError(ValueError):
@@ -179,15 +180,17 @@ def publish(
     if type_ is not None and not lines:
         _publish_one(url, node, item(_bytes(payload), name), wanted, as_json=as_json)
         return
-    with _source(payload) as source:
-        if lines:
-            _publish_all(url, node, source, item_of_line, wanted, as_json=as_json)
-        else:
-            try:
-                new = item("".join(source), name)
-            except BadPayloadError as problem:
-                stop(ASKED_WRONGLY, f"the payload is {problem}")
-            _publish_one(url, node, new, wanted, as_json=as_json)
+    try:
+        source = _source(payload)
+        new = None if lines else item("".join(source), name)
+    except UnreadableError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except BadPayloadError as problem:
+        stop(ASKED_WRONGLY, f"the payload is {problem}")
+    if new is None:
+        _publish_all(url, node, source, item_of_line, wanted, as_json=as_json)
+    else:
+        _publish_one(url, node, new, wanted, as_json=as_json)
 
 
 def _check_ids(name: str | None, id_prefix: str | None, *, lines: bool) -> None:
@@ -200,35 +203,55 @@ def _check_ids(name: str | None, id_prefix: str | None, *, lines: bool) -> None:
         stop(ASKED_WRONGLY, "--id-prefix needs --lines; for one item, use --id")
 
 
-@contextmanager
-def _source(payload: str) -> Iterator[Iterable[str]]:
-    """Yield the lines of the payload; a file that cannot be read is one sentence."""
+class UnreadableError(Exception):
+    """The payload cannot be read; the message is a sentence."""
+
+
+def _source(payload: str) -> Iterator[str]:
+    """Open the payload, and return its lines.
+
+    Raises:
+        UnreadableError: it cannot be opened; the lines raise it, too.
+
+    """
     if payload == "-":
-        yield sys.stdin
-    elif payload.startswith("@"):
-        try:
-            with Path(payload[1:]).open(encoding="utf-8") as file:
-                yield file
-        except (OSError, UnicodeDecodeError) as problem:
-            why = problem.strerror if isinstance(problem, OSError) else problem
-            stop(ASKED_WRONGLY, f"{payload[1:]} cannot be read: {why}")
-    else:
-        yield payload.splitlines(keepends=True)
+        return _lines(sys.stdin, STDIN)
+    if not payload.startswith("@"):
+        return iter(payload.splitlines(keepends=True))
+    path = payload[1:]
+    return _lines(_read(path, partial(Path(path).open, encoding="utf-8")), path)
+
+
+def _lines(file: TextIO, shown: str) -> Iterator[str]:
+    with file:
+        while line := _read(shown, file.readline):
+            yield line
+
+
+def _read(shown: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except OSError as problem:
+        raise UnreadableError(f"{shown} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError as problem:
+        raise UnreadableError(f"{shown} cannot be read: {problem}") from None
 
 
 def _bytes(payload: str) -> bytes:
     """Return the payload as it is; a file that cannot be read, or is larger than any request, is one sentence."""
     most = MAX_REQUEST_BYTES
-    try:
-        if payload == "-":
-            body = sys.stdin.buffer.read(most + 1)
-        elif payload.startswith("@"):
-            with Path(payload[1:]).open("rb") as file:
-                body = file.read(most + 1)
-        else:
-            body = os.fsencode(payload)
-    except OSError as problem:
-        stop(ASKED_WRONGLY, f"{payload[1:]} cannot be read: {problem.strerror}")
+
+    def contents() -> bytes:
+        with sys.stdin.buffer if payload == "-" else Path(payload[1:]).open("rb") as file:
+            return file.read(most + 1)
+
+    if payload != "-" and not payload.startswith("@"):
+        body = os.fsencode(payload)
+    else:
+        try:
+            body = _read(STDIN if payload == "-" else payload[1:], contents)
+        except UnreadableError as problem:
+            stop(ASKED_WRONGLY, problem)
     if len(body) > most:
         stop(
             ASKED_WRONGLY, f"the payload has more than {most} bytes, and servers take no larger one"
@@ -350,6 +373,8 @@ def _run(work: Coroutine[Any, Any, T], tally: Tally) -> T:
         return asyncio.run(work)
     except NotAllPublished:
         raise
+    except UnreadableError as problem:
+        stop(ASKED_WRONGLY, plain(f"{problem}. {tally}."))
     except BadLineError as problem:
         stop(problem.code, plain(f"{problem}. {tally}."))
     except ValueError as problem:  # of settings, the server's address, or what is read

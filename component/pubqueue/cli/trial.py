@@ -14,7 +14,7 @@ import click
 
 from pubqueue import logs
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
-from pubqueue.curb.journal import Journal, JournalError
+from pubqueue.curb.journal import DiskError, Journal, JournalError
 from pubqueue.curb.server import Server
 from pubqueue.faces.listener import CannotListenError, Place, places
 
@@ -40,13 +40,14 @@ def trial(command: tuple[str, ...], *, page: bool) -> None:
     """
     from pubqueue_demo.process import ChildError  # noqa: PLC0415  # a program of its own
     from pubqueue_demo.prosody import NotInstalledError  # noqa: PLC0415
+    from pubqueue_demo.trial import NoProgramError  # noqa: PLC0415
 
     try:
         code = asyncio.run(_tried_out(command, page=page))
     except NotInstalledError as problem:
         stop(ASKED_WRONGLY, problem)
-    except FileNotFoundError as problem:
-        stop(ASKED_WRONGLY, f"there is no program {problem.filename}")
+    except NoProgramError as problem:
+        stop(ASKED_WRONGLY, problem)
     except ChildError as problem:
         stop(FAILED, problem)
     sys.exit(code)
@@ -112,7 +113,7 @@ def curb(cap_text: str, address: str, path: Path) -> None:
         asyncio.run(_serve(journal, place))
     except CannotListenError as problem:
         stop(FAILED, problem)
-    except OSError as problem:
+    except DiskError as problem:
         stop(FAILED, _sentence(path, problem))
     finally:
         journal.close()

@@ -20,7 +20,7 @@ from slixmpp.jid import JID
 
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue_xeps.client.connection import URL, read_url
-from pubqueue_xeps.errors import PubqueueError
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.worker.worker import REQUESTS, Worker
 
@@ -196,13 +196,20 @@ def worker(
         made = Worker(
             url=url or None, node=node or None, requests=requests, grace=grace, level=level
         )
-        if not reload and processes == 1:
-            return asyncio.run(made.run(load(target)))
-        _check_processes(processes, url or os.environ[URL])
+        handler = None
+        if reload or processes != 1:
+            _check_processes(processes, url or os.environ[URL])
+        else:
+            handler = load(target)
     except (ValueError, TargetError) as problem:
         stop(ASKED_WRONGLY, _uncapitalized(problem))
-    except PubqueueError as problem:
-        stop(FAILED, _uncapitalized(problem))
+    if handler is not None:
+        try:
+            return asyncio.run(made.run(handler))
+        except ConfigurationError as problem:
+            stop(ASKED_WRONGLY, _uncapitalized(problem))
+        except PubqueueError as problem:
+            stop(FAILED, _uncapitalized(problem))
     given = {"url": url, "requests": requests, "grace": grace, "level": level}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
     flags += [f"--node={name}" for name in node]

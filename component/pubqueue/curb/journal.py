@@ -15,6 +15,7 @@ removed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -36,6 +37,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a disk that has no room; after any other it cannot be trusted."""
 MAX_LINE: Final = 262_144
 """Bytes of a message as it is written."""
 SPARE: Final = 8
@@ -136,8 +139,10 @@ class Journal:
             raise FullError
         try:
             _write(self._file, line, self.size)
-        except OSError:
+        except OSError as problem:
             os.ftruncate(self._file, self.size)
+            if problem.errno not in FULL:
+                raise
             raise FullError from None
         self._last += 1
         self._note(self._last, len(line))

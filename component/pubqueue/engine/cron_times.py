@@ -16,6 +16,7 @@ The module depends only on its arguments and the zones that are installed.
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -47,6 +48,9 @@ ALIASES: Final = MappingProxyType(
     }
 )
 """Words for lines (crontab(5))."""
+
+SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+"""Errors of reading a zone that do not come from its name: it is looked for again."""
 
 MAX_WALK: Final = 10_000
 """Up to how many local times one walk looks at; a change of the clocks skips those of a day (the date line) at worst."""
@@ -194,5 +198,9 @@ def _zone(name: str) -> tzinfo | None:
         return UTC
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
+    except (KeyError, ValueError):
+        return None
+    except OSError as problem:
+        if problem.errno in SCARCE:
+            raise
         return None

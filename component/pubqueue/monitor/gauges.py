@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
 
 
+class SilentStoreError(Exception):
+    """The store does not answer."""
+
+
 MAX_SHOWN: Final = 1_000
 """Maximum number of nodes with gauges, the first by name; `pubqueue_nodes` is the number of all."""
 
@@ -76,13 +80,13 @@ async def of_nodes(ask: Ask, by: Principal) -> tuple[list[Metric], frozenset[str
     """Return the contents of the nodes, and the names of those that are open.
 
     Raises:
-        RuntimeError: the store does not respond.
+        SilentStoreError: the store does not respond.
 
     """
     entries, now = await _entries(ask, by)
     state = await ask(AskService(by))
     if not isinstance(state, ServiceState):
-        raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
+        raise SilentStoreError
     every = families()
     of_each, total = every[: len(QUEUES)], every[len(QUEUES)]
     for entry in entries:
@@ -119,7 +123,7 @@ async def _entries(ask: Ask, by: Principal) -> tuple[list[NodeEntry], Millis]:
     while True:
         page = await ask(ReadNodes(by, found[-1].node.name if found else None))
         if not isinstance(page, NodePage):
-            raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
+            raise SilentStoreError
         found += page.entries
         if not page.more or len(found) >= MAX_SHOWN:
             return found[:MAX_SHOWN], page.now
@@ -301,12 +305,12 @@ async def of_kept_messages(
     """Return the messages that are held.
 
     Raises:
-        RuntimeError: the store does not answer.
+        SilentStoreError: the store does not answer.
 
     """
     reply = await ask(ListMessages(by, max=1))
     if not isinstance(reply, KeptMessages):
-        raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
+        raise SilentStoreError
     return kept_messages(reply)
 
 

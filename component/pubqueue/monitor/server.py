@@ -173,12 +173,15 @@ class Monitor(ProcessObserver):
         if (broker := self._broker) is not None:
             families += gauges.of_process(broker.waiting, self._traffic)
             families += gauges.of_upkeep(broker.upkeep)
+            limit = asyncio.timeout(TIMEOUT)
             try:
-                async with asyncio.timeout(TIMEOUT):
+                async with limit:
                     of_nodes, names = await gauges.of_nodes(broker.handle, self._by)
                     families += of_nodes
                     families += await of_kept_messages(broker.handle, self._by)
-            except (TimeoutError, RuntimeError):
+            except (TimeoutError, gauges.SilentStoreError) as problem:
+                if isinstance(problem, TimeoutError) and not limit.expired():
+                    raise
                 families.append(gauges.store_answers(yes=False))
             else:
                 families.append(gauges.store_answers(yes=True))

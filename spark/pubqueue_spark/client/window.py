@@ -29,7 +29,7 @@ from xml.sax.saxutils import quoteattr
 
 from pubqueue_spark.client.refusals import Verdict, judge
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
-from pubqueue_xeps.errors import LoginRefused
+from pubqueue_xeps.errors import LoginFailed, LoginRefused
 from pubqueue_xeps.wire.refusals import read
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Stream(Protocol):
         """Give up the stream."""
 
     async def restore(self) -> None:
-        """Restore the stream; raise ConnectionError with one sentence."""
+        """Restore the stream; raise LoginFailed with one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class Window:
                 await self._stream.restore()
             except LoginRefused as error:  # trying again would not help
                 raise ServiceError(f"{self._task.who} found no way in: {error}") from None
-            except ConnectionError as error:
+            except LoginFailed as error:
                 why = str(error)
         self.counts.reconnects += 1
         self._last_answer = self._clock()

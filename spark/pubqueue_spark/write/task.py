@@ -20,6 +20,7 @@ from pubqueue_spark.write.bundles import Bundles
 from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.row_results import RowResults
 from pubqueue_spark.write.rows import Rows, Unfit
+from pubqueue_xeps.errors import LoginFailed
 from pubqueue_xeps.wire.requests import transactions
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def publish(  # noqa: PLR0917
     )
     try:
         number, window = session.run(line.open(who, limits, results))
-    except ConnectionError as error:
+    except LoginFailed as error:
         raise ServiceError(f"partition {rows.partition} found no way in: {error}") from None
     try:
         numbered = enumerate(source)

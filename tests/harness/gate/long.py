@@ -75,10 +75,10 @@ PARTS: Final = (
         ),
     ),
     Part(
-        "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set",
+        "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set, clients that close early",
         cases=("proof/faults/", "tests/faults/test_cut_database.py::test_cut", "tests/faults/test_cut_database.py::TestKilled",
                "tests/faults/test_cut_database.py::test_a_commit"),
-        forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "proof/faults/"),
+        forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "component/pubqueue/faces/listener/", "proof/faults/"),
     ),
     Part(
         "stores", "power lost at every write, standbys, backups and copies killed at every step",

@@ -12,7 +12,7 @@ from harness.servers.ejabberd import Ejabberd
 
 from pubqueue import Publisher, Timings
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client.pace import OFTEN, BytesInFlight, Pace
+from pubqueue_xeps.client.pace import OFTEN, BytesInFlight, NoRoom, Pace
 from pubqueue_xeps.worker import status
 
 LIMIT = 'limits = { c2s = { rate = "8kb/s", burst = "1s" } }'
@@ -188,7 +188,7 @@ async def test_a_request_that_gives_up_frees_its_place():
     crowd.ends["c"].set()
     await asyncio.gather(first, third)
     async with crowd.room.of(100, 1):
-        with pytest.raises(TimeoutError):
+        with pytest.raises(NoRoom):
             async with crowd.room.of(1, 0):
                 raise AssertionError("there was no room")
     async with crowd.room.of(100, 0):

@@ -87,6 +87,10 @@ MAX_BYTES: Final = 1 << 20
 """The maximum bytes in flight; a larger request is sent alone."""
 
 
+class NoRoom(Exception):  # noqa: N818  names what is missing
+    """There was none in time."""
+
+
 class BytesInFlight:
     """Limits the bytes in flight; waiting requests are admitted in order."""
 
@@ -97,9 +101,12 @@ class BytesInFlight:
 
     @asynccontextmanager
     async def of(self, size: int, timeout: float | None) -> AsyncIterator[None]:  # noqa: ASYNC109 - a promise
-        """Wait for room and reserve it in the block; raise TimeoutError if there is none within `timeout` seconds."""
+        """Wait for room and reserve it in the block; raise NoRoom if there is none within `timeout` seconds."""
         if self._waiting or not self._has(size):
-            await self._wait(size, timeout)
+            try:
+                await self._wait(size, timeout)
+            except TimeoutError:
+                raise NoRoom from None
         else:
             self._used += size
         try:

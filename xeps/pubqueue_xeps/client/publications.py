@@ -12,7 +12,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue_xeps.client.ask import Denied, Unanswered
-from pubqueue_xeps.client.pace import BytesInFlight
+from pubqueue_xeps.client.pace import BytesInFlight, NoRoom
 from pubqueue_xeps.errors import NotConfirmed, OtherId, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
@@ -93,7 +93,7 @@ class Publications:
             async with self._room.of(len(question.body), timeout):
                 left = None if timeout is None else max(0.0, timeout - (loop.time() - began))
                 return await self.confirmed(question, node, left)
-        except TimeoutError:
+        except NoRoom:
             raise ServiceUnavailable(
                 f"{question} was given up after {timeout:g} seconds: others are not confirmed either.",
                 node=node,
@@ -148,8 +148,9 @@ class Publications:
     ) -> tuple[Element | Refusal, bool]:
         """Ask until there is a final answer, which may be a permanent refusal; raise if none comes in time."""
         unsure, why = 0, "there is no connection"
+        limit = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with limit:
                 for asked in itertools.count():
                     await self._stream.ready()
                     wait = min(MAX_PAUSE, self._timings.answer * 2 ** min(unsure, 8))
@@ -167,7 +168,8 @@ class Publications:
                         log.info("publisher.waiting", node=node, why=why)
                     await asyncio.sleep(self._timings.pause(asked))
         except TimeoutError:
-            pass
+            if not limit.expired():
+                raise
         if unsure:
             raise NotConfirmed(
                 f"{question} was not confirmed within {timeout:g} seconds; {again}.",

@@ -134,12 +134,15 @@ async def login(client: ClientXMPP, *, timeout: Span = 30) -> None:  # noqa: ASY
     seconds = span("timeout", timeout)
     events = _LoginEvents(client)
     events.open()
+    limit = asyncio.timeout(seconds)
     try:
         client.connect(*(client.custom_address or (None, None)))
-        async with asyncio.timeout(seconds):
+        async with limit:
             await events.verdict
     except TimeoutError:
         await _give_up(client)
+        if not limit.expired():
+            raise
         raise ServerUnreachable(
             f"{events.server} started no session within {seconds:g} seconds."
         ) from None

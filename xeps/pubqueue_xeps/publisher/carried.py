@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import fromstring
 
 from pubqueue_xeps.client.ask import Denied
-from pubqueue_xeps.client.pace import BytesInFlight
+from pubqueue_xeps.client.pace import BytesInFlight, NoRoom
 from pubqueue_xeps.client.publications import MAX_PAUSE, request
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, Refused
 from pubqueue_xeps.log import log
@@ -111,7 +111,7 @@ class CarriedPublications:
                 await plugin.carry(self._service, message, level, msg_id, timeout)
         except Denied as no:
             raise self._failure(no, node, name) from None
-        except TimeoutError:
+        except NoRoom:
             raise NotConfirmed(
                 f"{question} was given up after {timeout:g} seconds: others are not confirmed either.",
                 node=node,

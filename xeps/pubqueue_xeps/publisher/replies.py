@@ -105,8 +105,9 @@ class Replies:
         headers = {**(new.headers or {}), REPLY_TO: self._node, CORRELATION: wanted}
         wait = _Wait()
         self._waits.setdefault(wanted, set()).add(wait)
+        limit = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with limit:
                 await self._listen()
                 # a reply that came while the asker was disconnected
                 if new.id is not None and (reply := await self._look(wanted)) is not None:
@@ -121,6 +122,8 @@ class Replies:
                     )
                 return await self._reply(wait, wanted)
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise NoReply(
                 f"No reply to {name!r} in {node!r} came within {timeout:g} seconds; ask again with this id.",
                 node=node,

@@ -161,8 +161,9 @@ class HeldItems:
         """Extend the lock on an item that was taken; see `Item`."""
         if not self._session.extended or item.lock is None:
             return None
+        limit = asyncio.timeout(self.timings.patience)
         try:
-            async with asyncio.timeout(self.timings.patience):
+            async with limit:
                 asked = 0
                 while item.state == "in hand":
                     if await self.extend(item, seconds) is Answer.DONE:
@@ -171,6 +172,8 @@ class HeldItems:
                     await asyncio.sleep(self.timings.pause(asked))
                     await self._session.ready()
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise NotConfirmed(
                 f"The touch of {item.id!r} was not confirmed in time.", node=item.node, id=item.id
             ) from None

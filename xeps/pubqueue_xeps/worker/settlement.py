@@ -194,11 +194,6 @@ class Settlements:
                 answer = await self._insist(question, end)
             if answer is Answer.GONE and question.doubtful:
                 answer = Answer.DONE if await self._was_ours(question) else Answer.UNKNOWN
-        except TimeoutError:
-            raise NotConfirmed(
-                f"The {verb} of {item.id!r} was not confirmed in time.", node=item.node, id=item.id
-            ) from None
-        else:
             return answer
         finally:
             self._forget(question)
@@ -267,14 +262,24 @@ class Settlements:
             question.resolve(Answer.AGAIN)
 
     async def _insist(self, question: Settlement, end: float) -> Answer:
-        """Ask again until there is a final answer; raise TimeoutError when `Timings.patience` has passed."""
-        async with asyncio.timeout_at(end):
-            answer = Answer.AGAIN
-            while answer is Answer.AGAIN:
-                await asyncio.sleep(self._timings.pause(question.asked))
-                await self._session.ready()
-                answer = await self._ask(question, self._timings.answer)
-            return answer
+        """Ask again until there is a final answer; raise NotConfirmed when `Timings.patience` has passed."""
+        limit = asyncio.timeout_at(end)
+        try:
+            async with limit:
+                answer = Answer.AGAIN
+                while answer is Answer.AGAIN:
+                    await asyncio.sleep(self._timings.pause(question.asked))
+                    await self._session.ready()
+                    answer = await self._ask(question, self._timings.answer)
+                return answer
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise NotConfirmed(
+                f"The {question.verb} of {question.item.id!r} was not confirmed in time.",
+                node=question.item.node,
+                id=question.item.id,
+            ) from None
 
     async def _ask(self, question: Settlement, patience: float) -> Answer:
         id = self._session.new_id()  # noqa: A001 - the name of the attribute
@@ -380,10 +385,10 @@ class TouchRequests:
         try:
             if not self._session.send(wanted.encode()):
                 return Answer.AGAIN
-            async with asyncio.timeout(self._timings.answer):
-                answer = await answered
-        except TimeoutError:
-            return Answer.AGAIN
+            answer = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timings.answer):
+                    answer = await answered
         finally:
             del self._pending[id]
         return Answer.AGAIN if answer is None else _read(place, answer)

@@ -157,12 +157,15 @@ class XEP_QOS(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins g
     ) -> Sent:
         """Send the text of a message, as `wire.requests.qos.embedded` returns it; raise Denied instead of Refused."""
         name = secrets.token_hex(16) if msg_id is None else words.identified(msg_id)
+        limit = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with limit:
                 if level is Level.UNACKNOWLEDGED:
                     return await self._sender.send_once(peer, message, name)
                 return await self._sender.send(peer, message, level, name)
         except TimeoutError:
+            if not limit.expired():
+                raise
             raise NotConfirmed(
                 f"{peer} did not confirm the message {name!r} within {timeout:g} seconds."
             ) from None

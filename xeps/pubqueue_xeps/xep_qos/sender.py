@@ -339,13 +339,16 @@ class Sender:
                 await self._online.wait()
                 before()
                 self._stream.send_text(stanza)
+                limit = asyncio.timeout(self._retry.pause(silent + 1))
                 try:
-                    async with asyncio.timeout(self._retry.pause(silent + 1)):
+                    async with limit:
                         while (answer := await answers.get()) is not None:
                             if answer.get("type") == "result" and counts(answer):
                                 return answer
                             why = _excuse(peer, answer)
                 except TimeoutError:
+                    if not limit.expired():
+                        raise
                     silent += 1
                     self.silent()
         finally:

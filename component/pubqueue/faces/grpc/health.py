@@ -109,8 +109,12 @@ class Health:
 
     async def _watch(self, requests: AsyncIterator[Any]) -> AsyncGenerator[Message, None]:
         unknown = HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
-        async with asyncio.timeout(PATIENCE):
-            service, last = (await _first(requests)).service, None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                first = await _first(requests)
+        except TimeoutError:
+            raise TOO_LONG from None
+        service, last = first.service, None
         changed = asyncio.Event()
         self.watches.add(changed)
         try:
@@ -131,10 +135,11 @@ class Health:
         """Return the handler of an rpc; on the wire, an answer that is a stream of one is as any other."""
 
         async def handle(_requests: object, context: Context) -> None:
+            limit = asyncio.timeout(longest)
             try:
                 with self._counted(self._stream_of(context)) as stream:
                     async with (
-                        asyncio.timeout(longest),
+                        limit,
                         aclosing(answers(_requests_of(context, stream))) as found,
                     ):
                         async for one in found:
@@ -142,6 +147,8 @@ class Health:
             except CallError as problem:
                 await fail(context, problem)
             except TimeoutError:
+                if not limit.expired():
+                    raise
                 await fail(context, TOO_LONG)
 
         return grpc.stream_stream_rpc_method_handler(

@@ -141,14 +141,19 @@ class Pushed(Job["Node"]):
     async def push(self, item: Item, payload: bytes) -> Outcome:
         """Push a message; the endpoint has as long for it as an acknowledgement may take, and only it is called."""
         endpoint, name = self._endpoint, name_of(self.node, ResourceKind.SUBSCRIPTION)
+        if endpoint.scheme:
+            body = json.dumps(as_json(name, item, payload)).encode()
+            pushed = self._over_http(endpoint.url, body)
+        else:
+            pushed = self._over_grpc(tech_messages.event_of(item, payload, name))
         try:
             async with asyncio.timeout(float(self._known.config.lock_timeout)):
-                if not endpoint.scheme:
-                    return await self._over_grpc(tech_messages.event_of(item, payload, name))
-                body = json.dumps(as_json(name, item, payload)).encode()
-                found = await self._pusher.client.call("POST", endpoint.url, JSON, body)
-        except (TimeoutError, OSError):
+                return await pushed
+        except TimeoutError:
             return NACK
+
+    async def _over_http(self, url: str, body: bytes) -> Outcome:
+        found = await self._pusher.client.call("POST", url, JSON, body)
         if not isinstance(found, Answer):
             return NACK
         if found.status in ACKED:
@@ -169,7 +174,7 @@ class Pushed(Job["Node"]):
         if not self._is_deleted or self._endpoint.scheme:
             return
         name = to_tech(name_of(self.node, ResourceKind.SUBSCRIPTION), ResourceKind.SUBSCRIPTION)
-        with suppress(TimeoutError, OSError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await self._over_grpc(tech.PubsubEvent(subscription=name, deleted=True))
 

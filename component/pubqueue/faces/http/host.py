@@ -455,13 +455,22 @@ async def read(request: web.Request, limit: int, seconds: float) -> bytes:
         raise BodyError(413)
     if not request.can_read_body:
         return b""
+    if request.content.is_eof():  # it has come with the head, as small ones do
+        with _decoding():
+            body = request.content.read_nowait()
+        return _within(body, limit)
     try:
-        if request.content.is_eof():  # it has come with the head, as small ones do
-            return _within(request.content.read_nowait(), limit)
         async with asyncio.timeout(seconds):
             return await _read_on(request, limit)
     except TimeoutError:
         raise BodyError(408) from None
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Turn what the libraries raise of a body that cannot be decoded into one error; nothing of ours is called in it."""
+    try:
+        yield
     except (HttpProcessingError, web.RequestPayloadError, ValueError, LookupError):
         raise BodyError(400) from None
 
@@ -474,7 +483,8 @@ async def _read_on(request: web.Request, limit: int) -> bytes:
     parts = _handler.get().parts = []
     size = 0
     while not request.content.at_eof():
-        parts.append(await request.content.readany())
+        with _decoding():
+            parts.append(await request.content.readany())
         size += len(parts[-1])
         if size > limit:
             raise BodyError(413)

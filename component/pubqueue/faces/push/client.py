@@ -160,19 +160,26 @@ class PushClient:
         """Call a target and return its answer, or a failure; redirects that keep the method are followed, each judged as the first URL."""
         try:
             async with asyncio.timeout(self.terms.timeout):
-                for _ in range(self.terms.hops + 1):
-                    if (target := self.terms.target(url)) is None:
-                        return Outcome(Verdict.FAILED, "the target may not be called")
-                    _called.set(target)
-                    answer, to = await self._call(method, url, headers, body)
-                    if verdict_of(answer.status) is not Verdict.FOLLOW:
-                        return answer
-                    headers = for_origin(headers, url, to)
-                    url = to
+                return await self._follow(method, url, headers, body)
         except TimeoutError:
             return Outcome(Verdict.FAILED, "no answer in time")
-        except (OSError, aiohttp.ClientError, ValueError) as problem:
-            return Outcome(Verdict.FAILED, _reason(problem))
+
+    async def _follow(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> Answer | Outcome:
+        known = url
+        for _ in range(self.terms.hops + 1):
+            if (target := self.terms.target(url)) is None:
+                return Outcome(Verdict.FAILED, "the target may not be called")
+            headers = for_origin(headers, known, url)
+            _called.set(target)
+            try:
+                answer, to = await self._call(method, url, headers, body)
+            except (OSError, aiohttp.ClientError, ValueError) as problem:  # ValueError: of a URL
+                return Outcome(Verdict.FAILED, _reason(problem))
+            if verdict_of(answer.status) is not Verdict.FOLLOW:
+                return answer
+            known, url = url, to
         return Outcome(Verdict.FAILED, "too many redirects")
 
     async def _call(

@@ -397,10 +397,9 @@ class Worker(Generic[E]):
             stop = self._broker.new_items.wait(self.job.node, news.set)
             try:
                 if not await self._round():
-                    async with asyncio.timeout(WAIT):
-                        await news.wait()
-            except TimeoutError:
-                continue
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(WAIT):
+                            await news.wait()
             finally:
                 stop()
 

@@ -356,14 +356,17 @@ async def _wait(
     """Read again whenever the node may have a new message, until there is one or the wait is over."""
     news = asyncio.Event()
     stop = exchange.face.broker.new_items.wait(exchange.node, news.set)
+    limit = asyncio.timeout(longest)
     try:
-        async with asyncio.timeout(longest):
+        async with limit:
             while True:
                 await exchange.wait(news.wait())
                 news.clear()
                 if (found := await _read(exchange, number)) is not None:
                     return found
     except TimeoutError:
+        if not limit.expired():
+            raise
         return None
     finally:
         stop()
