@@ -49,7 +49,7 @@ MIN_BATCH_REQUESTS: Final = 64
 """Requests in one batch, however slow batches are."""
 
 LONG: Final = 0.1
-"""Seconds that deciding a batch may take; what takes longer has fewer requests the next time. Whoever comes meanwhile waits for two batches."""
+"""Seconds that deciding a batch may take; what takes longer has fewer requests the next time. A request that comes meanwhile waits for two batches."""
 
 MAX_BATCH_ITEMS: Final = 2000
 """Items that are published, moved, settled or freed in one batch. The last request may exceed that, as it is taken whole."""
