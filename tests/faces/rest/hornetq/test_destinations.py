@@ -167,7 +167,13 @@ async def test_a_destination_is_made_once_and_deleted(rest, kind, media):  # H31
 
 
 @pytest.mark.parametrize(
-    "body", ["", "<queue/>", "<topic name='a'/>", "<!DOCTYPE a><queue name='a'/>"]
+    "body",
+    [
+        *("", "<queue/>", "<topic name='a'/>", "<!DOCTYPE a><queue name='a'/>"),
+        "<queue name='a' mode='x'/>",
+        "<queue name='a'><durable>maybe</durable></queue>",
+        "<queue name='a'><selector string='b'/></queue>",
+    ],
 )
 async def test_a_destination_that_cannot_be_read_is_refused(rest, body):  # H31
     etl = await rest.as_(profile="hornetq")

@@ -257,7 +257,7 @@ _KNOWN_SPACES: Final = frozenset(_SPACES.values())
 
 
 def beyond_words(element: Element, kind: str) -> StanzaError | None:
-    """Return why a request, in an IQ of this type, says something that would be ignored; None if it says nothing of that kind."""
+    """Return why a request, in an IQ of this type, says something that would be ignored; None if all of it is read."""
     words = (kind == "get" and OF_GET.get(element.tag)) or WORDS.get(element.tag)
     if not words:
         return None  # its reader knows it, or refuses it
