@@ -166,7 +166,7 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 def beyond_words(
     method: str, headers: Iterable[str], query: Iterable[str], words: Words
 ) -> str | None:
-    """Return which name in a request would be ignored, though it could change what is meant."""
+    """Return which name in a request would be ignored, though it could change its meaning."""
     names = list(query)
     for name in names:
         if name not in words.query or names.count(name) > 1:
