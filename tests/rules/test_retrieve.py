@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from pubqueue.model.decision import Decision, Refusal, Refused, Retrieved
 from pubqueue.model.entities import AccessModel, Affiliation, NodeName
-from pubqueue.model.replies import WHOLE, NewerItems, Newest, Part, RostersWanted
+from pubqueue.model.replies import WHOLE, NewerItems, Newest, Page, Part, RostersWanted
 from pubqueue.rules.retrieve import (
     AskNewest,
     AskNewestFacts,
@@ -42,6 +42,20 @@ def refused(refusal):
 def test_owners_and_publishers_of_a_queue_see_all(affiliation):
     node = queue()
     assert ask(EVE, node, affiliation) == Decision(Retrieved(node, ROWS))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"newest": 1, "page": Page(most=2)},
+        {"ids": (ROWS[0][0].id,), "newest": 1},
+        {"ids": (ROWS[0][0].id,), "page": Page()},
+    ],
+)
+def test_of_two_bounds_none_is_ignored(bounds):
+    facts = RetrieveFacts(queue(), Affiliation.OWNER, subscribed=False, items=ROWS, part=WHOLE)
+    decision = retrieve(Retrieve(who(EVE), JOBS, **bounds), facts)
+    assert decision.reply.refusal is Refusal.BAD_REQUEST
 
 
 def test_a_worker_sees_what_it_holds():

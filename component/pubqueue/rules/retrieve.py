@@ -77,10 +77,8 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
         return refuse(no or Refusal.NODE_NOT_FOUND)
     if (unclear := _which(request.subid, facts.mine)) is not None:
         return refuse(unclear)
-    if request.order is not None and (node.config.queueing or request.ids):
-        return refuse(
-            Refusal.BAD_REQUEST, "order applies only to requests for all items of a plain node"
-        )
+    if (why := _contradiction(request, node)) is not None:
+        return refuse(Refusal.BAD_REQUEST, why)
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
     items = facts.items
@@ -89,6 +87,17 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     if not sees_all(request.by, node, facts.affiliation):
         items = tuple(_for_worker(row) for row in items if holds(request.by, row[0]))
     return Decision(Retrieved(node, items, facts.part))
+
+
+def _contradiction(request: Retrieve, node: Node) -> str | None:
+    """Return why one thing that is requested would make another be ignored."""
+    if request.order is not None and (node.config.queueing or request.ids):
+        return "order applies only to requests for all items of a plain node"
+    if request.ids and (request.newest is not None or request.page is not None):
+        return "items are named by their ids, or counted, not both"
+    if request.order is None and request.newest is not None and request.page is not None:
+        return "the newest items are requested, or a page, not both"
+    return None
 
 
 def _which(subid: str | None, mine: tuple[Subscription, ...]) -> Refusal | None:

@@ -16,9 +16,11 @@ from pubqueue.faces.grpc import transcoding
 from pubqueue.faces.grpc.statuses import CallError
 from pubqueue.faces.grpc.transcoding import (
     HTTP,
+    IDLE,
     MAX_DIGITS,
     MAX_ELEMENTS,
     MAX_VALUES,
+    NOT_SUPPORTED,
     ROWS,
     error,
     fields_of,
@@ -122,9 +124,23 @@ def test_what_has_too_many_values_is_refused_before_it_is_converted():  # G8, G4
 
 def test_both_forms_of_base64_and_of_names_are_read():
     fields = {"messages": [{"data": "_-8="}, {"data": "/+8="}, {"data": "_-8"}, {"data": None}]}
-    found = message_of({**fields, "color": {"red": [[]]}}, m.PublishBatchRequest)
+    found = message_of(fields, m.PublishBatchRequest)
     assert [one.data for one in found.messages] == [b"\xff\xef"] * 3 + [b""]
     assert list(message_of({"ack_id": ["a"]}, m.AcknowledgeRequest).ack_id) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"color": {"red": [[]]}}, "Unknown name 'color'."),
+        ({"message": {"attributes": {}}}, "Unknown name 'message.attributes'."),
+        ({"message": {"messageId": "a", "message_id": "b"}}, "'message.messageId' occurs twice."),
+    ],
+)
+def test_what_would_be_ignored_is_named(fields, where):  # G49
+    with pytest.raises(CallError) as caught:
+        message_of(fields, m.PublishRequest)
+    assert (caught.value.code, caught.value.message) == (StatusCode.INVALID_ARGUMENT, where)
 
 
 WORDS = st.sampled_from(
@@ -165,6 +181,11 @@ METHODS = {
 ADDED = {("ModifyAckDeadlineRequest", "ackIds"), ("PubsubMessage", "publishTime")}
 OTHERS = {"PubsubClientTelemetry", "PublishOperation", "Empty"}
 """Schemas of the document that no method has."""
+
+
+def test_each_parameter_of_all_methods_is_refused_or_cannot_matter():  # G49
+    assert not IDLE & set(NOT_SUPPORTED)
+    assert set(DOCUMENT["parameters"]) <= IDLE | set(NOT_SUPPORTED)
 
 
 def test_the_methods_are_those_of_the_document():  # G49

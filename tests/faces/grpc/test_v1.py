@@ -180,8 +180,54 @@ async def test_a_mask_changes_what_it_names_and_nothing_else(v1, topic):  # G37
     assert dict(found.labels) == {"b": ""}
 
 
+async def test_a_path_into_a_field_leaves_the_rest_of_it(v1, topic):  # G37
+    for dead in ("one", "two"):
+        await v1.publisher.CreateTopic(name=f"projects/shop/topics/{dead}")
+    policy = m.DeadLetterPolicy(
+        dead_letter_topic="projects/shop/topics/one", max_delivery_attempts=7
+    )
+    made = await v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC, dead_letter_policy=policy)
+    wanted = m.DeadLetterPolicy(
+        dead_letter_topic="projects/shop/topics/two", max_delivery_attempts=9
+    )
+    found = await update(v1, "dead_letter_policy.dead_letter_topic", dead_letter_policy=wanted)
+    assert found.dead_letter_policy.dead_letter_topic == "projects/shop/topics/two"
+    assert found.dead_letter_policy.max_delivery_attempts == 7
+    found.dead_letter_policy.CopyFrom(made.dead_letter_policy)
+    assert found == made
+
+
+async def test_a_dead_letter_topic_has_to_exist(v1, topic):  # G34
+    missing = m.DeadLetterPolicy(dead_letter_topic="projects/shop/topics/missing")
+    made = v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC, dead_letter_policy=missing)
+    assert await code_of(made) is StatusCode.NOT_FOUND
+    assert await code_of(v1.subscriber.GetSubscription(subscription=BILL)) is StatusCode.NOT_FOUND
+    made = await v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+    changed = update(v1, "dead_letter_policy", dead_letter_policy=missing)
+    assert await code_of(changed) is StatusCode.NOT_FOUND
+    assert await v1.subscriber.GetSubscription(subscription=BILL) == made
+
+
+async def test_an_empty_list_has_no_second_page(v1, topic):
+    listed = v1.subscriber.ListSnapshots(project="projects/shop", page_token="x")
+    assert await code_of(listed) is INVALID
+    listed = v1.publisher.ListTopicSnapshots(topic=TOPIC, page_token="x")
+    assert await code_of(listed) is INVALID
+
+
 @pytest.mark.parametrize(
-    "paths", [(), ("filter",), ("topic",), ("enable_message_ordering",), ("nonsense",), ("name",)]
+    "paths",
+    [
+        ("labels.team",),
+        ("dead_letter_policy.nonsense",),
+        ("ack_deadline_seconds.x",),
+        (),
+        ("filter",),
+        ("topic",),
+        ("enable_message_ordering",),
+        ("nonsense",),
+        ("name",),
+    ],
 )
 async def test_other_paths_and_none_are_refused(v1, queue, paths):  # G37
     assert await code_of(update(v1, *paths, filter="attributes:a")) is INVALID

@@ -9,7 +9,8 @@ from faces.rest.clients import follow, links
 from faces.rest.star.steps import post, take
 from harness.batches.facts import held
 
-from pubqueue.faces.rest.items import OWN_RELATIONS, headers_of
+from pubqueue.faces.http.problems import ProblemError
+from pubqueue.faces.rest.items import OWN_RELATIONS, headers_of, wishes_of
 
 
 @pytest.mark.parametrize(("body", "kind"), BODIES)
@@ -138,3 +139,31 @@ async def test_no_publisher_adds_a_link_of_the_service(rest, rel):
 def test_links_of_other_protocols_are_passed_on_if_they_can_be_read(value, passed):
     fields = headers_of(held(headers=(("link", value),)), str)
     assert [text for name, text in fields if name == "Link"] == passed
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ([("Message-Prioritty", "5")], "Message-Prioritty is not a header of messages"),
+        (
+            [("Message-Expires", "2030-01-01T00:00:00Z")],
+            "Message-Expires is not a header of messages",
+        ),
+        ([("Message-Priority", "5"), ("message-priority", "6")], "message-priority occurs twice"),
+        ([("Message-Ttl", "5"), ("Message-Max-Ttl", "6")], "Message-Max-Ttl occurs twice"),
+    ],
+)
+def test_a_header_of_messages_that_would_be_ignored_is_refused(headers, said):
+    with pytest.raises(ProblemError) as problem:
+        wishes_of(headers)
+    assert (problem.value.status, problem.value.detail) == (400, said)
+
+
+def test_headers_that_the_service_set_may_stay_and_some_may_occur_twice():
+    given = [
+        ("Message-Attempt", "3"),
+        ("Message-Publisher", "a@b"),
+        ("Link", "<a>"),
+        ("Link", "<b>"),
+    ]
+    assert wishes_of(given).links == ["<a>", "<b>"]

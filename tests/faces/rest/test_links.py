@@ -9,7 +9,16 @@ from pubqueue.faces.http.host import client_of
 from pubqueue.faces.http.problems import ProblemError
 from pubqueue.faces.rest.door import identify
 from pubqueue.faces.rest.items import links_in
-from pubqueue.faces.rest.links import Link, base_of, path
+from pubqueue.faces.rest.links import (
+    OF_CHANGES,
+    PRECONDITIONS,
+    Link,
+    Words,
+    base_of,
+    beyond_words,
+    path,
+)
+from pubqueue.faces.rest.profiles import PROFILES
 from pubqueue.faces.rest.settings import RestSettings
 
 PROXIES = ("10.0.0.0/24", "127.0.0.1/32")
@@ -150,3 +159,43 @@ def test_links_of_publishers_are_read(field, found):
 def test_links_that_cannot_be_read_are_refused(field):
     with pytest.raises(ProblemError):
         list(links_in([field]))
+
+
+# What would be ignored is refused by its name (decision 146).
+
+EACH = [
+    pytest.param(made("/x"), route, id=f"{name} {route.method} {route.path}")
+    for name, made in PROFILES.items()
+    for route in made("/x").routes
+]
+
+
+@pytest.mark.parametrize(("profile", "route"), EACH)
+def test_each_operation_reads_what_could_change_its_meaning_or_refuses_it(profile, route):  # W18
+    words = profile.words[route.method, route.word]
+    must = PRECONDITIONS if route.method == "GET" else PRECONDITIONS | OF_CHANGES
+    for name in must:
+        said = beyond_words(route.method, [name.title()], [], words)
+        assert said == (None if name in words.headers else f"the header {name.title()}")
+    assert beyond_words(route.method, [], ["odd"], words) == "the parameter odd"
+    for name in words.query:
+        assert beyond_words(route.method, [], [name], words) is None
+        assert beyond_words(route.method, [], [name, name], words) == f"the parameter {name}"
+
+
+@pytest.mark.parametrize(
+    ("method", "publishes", "name", "said"),
+    [
+        ("POST", False, "Message-Ttl", "the header Message-Ttl"),
+        ("POST", True, "Message-Ttl", None),  # those who read messages know it
+        ("GET", False, "Message-Ttl", None),
+        ("POST", False, "Message-Attempt", None),  # the service alone sets it
+        ("GET", False, "If-None-Match", None),  # the whole answer is always right
+        ("GET", False, "Range", None),
+        ("POST", False, "X-Method-Override", "the header X-Method-Override"),
+        ("POST", False, "X-Request-Id", None),
+    ],
+)
+def test_a_header_that_cannot_matter_is_passed_over(method, publishes, name, said):
+    words = Words(frozenset(), frozenset(), publishes=publishes)
+    assert beyond_words(method, [name], [], words) == said

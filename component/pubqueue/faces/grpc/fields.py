@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from pubqueue.faces.grpc import endpoints, topics
@@ -15,6 +16,7 @@ from pubqueue.faces.grpc.wire import (
     ResourceKind,
     StoredMessage,
     ack_id,
+    check_fields,
     message_of,
     name_of,
     node_of,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 # The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
 #
-# A field that is set and has no row here is refused by its name: no field is accepted and ignored.
+# Before they are read, `FIELDS` of `wire` is asked which fields are refused: no field is accepted and ignored.
 
 
 USUAL_DEADLINE: Final = 10
@@ -204,23 +206,9 @@ OF_SERVICE: Final = frozenset(
 """Fields of a subscription that are its names, or that the service alone sets."""
 
 
-def refuse_others(given: Message, known: frozenset[str], allowed: Iterable[str]) -> None:
-    """Refuse a message with a field that is not supported.
-
-    Raises:
-        CallError: it has one.
-
-    """
-    rows = frozenset(allowed)
-    for field, _ in given.ListFields():
-        if field.name not in known and field.name not in rows:
-            raise unimplemented(field.name)
-
-
 def _push(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
     """Return the mark of the push config of a subscription."""
     config = given.push_config
-    refuse_others(config, frozenset({"push_endpoint", "attributes", "pubsub_wrapper"}), ())
     return {endpoints.PUSH: endpoints.checked(config.push_endpoint, config.attributes, push_to)}
 
 
@@ -241,29 +229,35 @@ def settings(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
         CallError: a field is invalid, or is not supported.
 
     """
-    refuse_others(given, OF_SERVICE, (*ROWS, PUSH_CONFIG))
     found: Settings = {}
     for read in ROWS.values():
         found |= read(given)
     return found | _push(given, push_to)
 
 
-def updated(given: v1.Subscription, paths: Iterable[str], push_to: Iterable[str]) -> Settings:
-    """Return the settings of an update: those of the paths alone.
+def updated(
+    given: v1.Subscription, paths: Iterable[str], push_to: Iterable[str], now: v1.Subscription
+) -> Settings:
+    """Return the settings of an update: those of the paths alone. A path into a field leaves the rest of the field as it is now.
 
     Raises:
         CallError: there is no path, one cannot be updated or is not a field, or a value is invalid.
 
     """
+    wanted = v1.Subscription()
+    wanted.CopyFrom(now)
+    mask = FieldMask(paths=_checked(paths, now, FIXED))
+    mask.MergeMessage(given, wanted, True, True)  # noqa: FBT003  # it replaces
     found: Settings = {}
-    for path in _checked(paths, v1.Subscription(), FIXED):
-        row = ROWS.get(path)
+    for path in dict.fromkeys(path.partition(".")[0] for path in mask.paths):
         if path == PUSH_CONFIG:
-            found |= _push(given, push_to)
+            check_fields(given.push_config, f"{PUSH_CONFIG}.")
+            found |= _push(wanted, push_to)
             continue
+        row = ROWS.get(path)
         if row is None:
             raise unimplemented(path)
-        found |= row(given)
+        found |= row(wanted)
     return found
 
 
@@ -281,13 +275,17 @@ def topic_updated(given: v1.Topic, paths: Iterable[str]) -> Settings:
 
 
 def _checked(paths: Iterable[str], kind: Message, fixed: frozenset[str]) -> list[str]:
-    found = [path.partition(".")[0] for path in paths]
+    found = list(dict.fromkeys(paths))
     if not found:
         raise invalid("The update_mask in the request must be set and not empty.")
     for path in found:
-        if path not in kind.DESCRIPTOR.fields_by_name or path in fixed or path in OF_SERVICE:
+        head, rest = path.partition(".")[::2]
+        field = kind.DESCRIPTOR.fields_by_name.get(head)
+        inner = field.message_type if field is not None and not field.is_repeated else None
+        is_there = field is not None and head not in fixed and head not in OF_SERVICE
+        if not is_there or ("." in path and (inner is None or rest not in inner.fields_by_name)):
             raise invalid(f"Invalid update_mask provided in the request: {path[:100]!a}")
-    return list(dict.fromkeys(found))
+    return found
 
 
 def topic_settings(given: v1.Topic) -> Settings:
@@ -297,7 +295,6 @@ def topic_settings(given: v1.Topic) -> Settings:
         CallError: a field is not supported.
 
     """
-    refuse_others(given, frozenset({"name", "state"}), {"labels"})
     return _labels(given)
 
 

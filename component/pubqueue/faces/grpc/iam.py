@@ -9,7 +9,7 @@ import msgspec
 from grpc import StatusCode
 
 from pubqueue.faces.grpc import subscriptions, topics
-from pubqueue.faces.grpc.statuses import CallError, invalid, unimplemented
+from pubqueue.faces.grpc.statuses import CallError, invalid
 from pubqueue.faces.grpc.wire import ResourceKind, iam
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, Jid, Policy, domain_of
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 # `google.iam.v1.IAMPolicy` for topics and subscriptions: a row for each rpc.
 
 MASKED: Final = frozenset({"bindings", "etag", "version"})
-"""Fields of a policy that a mask may name: the whole policy is set in any case."""
+"""Fields of a policy that a mask may name: they are set together."""
+
+VERSIONS: Final = frozenset({0, 1, 3})
+"""The versions of policies. Without conditions they are the same."""
 
 
 def kind_of(resource: str) -> ResourceKind:
@@ -61,14 +64,22 @@ async def _managed(call: Call, resource: str) -> Node:
 
 async def get_policy(call: Call, request: iam.GetIamPolicyRequest) -> iam.Policy:
     """Return the policy as it was set; affiliations that were set over other protocols are not in it."""
+    _check_version(request.options.requested_policy_version)
     node = await _managed(call, request.resource)
     return shown(node.config.policy)
 
 
+def _check_version(version: int) -> None:
+    if version not in VERSIONS:
+        raise invalid("The version of a policy is 0, 1 or 3.")
+
+
 async def set_policy(call: Call, request: iam.SetIamPolicyRequest) -> iam.Policy:
     """Set the policy: its members get their affiliations, and those that only the former policy had lose theirs."""
-    if not set(request.update_mask.paths) <= MASKED:
-        raise invalid("update_mask may name bindings, etag and version")
+    named = set(request.update_mask.paths)
+    if not named <= MASKED or (named and "bindings" not in named):
+        raise invalid("update_mask names bindings, and may name etag and version")
+    _check_version(request.policy.version)
     kind = kind_of(request.resource)
     wanted = read(request.policy, kind)
     node = await _found(call, request.resource)
@@ -181,16 +192,11 @@ def read(policy: iam.Policy, kind: ResourceKind) -> Bindings:
     """Return the policy that a client sets.
 
     Raises:
-        CallError: it has a role that is not one of this kind of resource, or an unsupported
-            field.
+        CallError: it has a role that is not one of this kind of resource.
 
     """
-    if policy.audit_configs:
-        raise unimplemented("policy.audit_configs")
     found: Bindings = {}
     for binding in policy.bindings:
-        if binding.HasField("condition"):
-            raise unimplemented("policy.bindings.condition")
         if kind not in ROLES.get(binding.role, {}) and binding.role != VIEWER:
             raise invalid(f"Role {binding.role[:100]!a} is not supported for this resource.")
         if any("\0" in member for member in binding.members):

@@ -47,11 +47,12 @@ def whole(request: Unread) -> Any:  # noqa: ANN401  # of any rpc
     """Return the message of a request.
 
     Raises:
-        CallError: it is invalid. gRPC itself would return an unknown error.
+        CallError: it is invalid, or has a field that would be ignored. gRPC itself would return an unknown error.
 
     """
     if (message := request.read()) is None:
         raise invalid("The request is not a message of this rpc.")
+    wire.check_fields(message)
     return message
 
 

@@ -81,7 +81,12 @@ MAX_TIME: Final = 120.0
 """Seconds for everything, the turn of a large body included."""
 
 NOT_SUPPORTED: Final = ("fields", "callback", "access_token", "oauth_token")
-"""Parameters of all methods that would change the answer, or have secrets in a URL. Other parameters are ignored."""
+"""Parameters of all methods that would change the answer, or have secrets in a URL."""
+
+IDLE: Final = frozenset(
+    {"alt", "key", "prettyPrint", "quotaUser", "uploadType", "upload_protocol", "$.xgafv"}
+)
+"""Parameters of all methods that cannot matter here. What is neither of these nor of the method is refused."""
 
 BODIES: Final[Mapping[int, tuple[StatusCode, str]]] = {
     400: (StatusCode.INVALID_ARGUMENT, "The body cannot be read."),
@@ -166,12 +171,15 @@ class JsonDoor:
         async with face.until_stop.within(MAX_TIME):
             if request.method == "POST" == _method(request):
                 return await self._of_body(request, row, call)
-            fields = await _of_query(request) | named
+            fields = await _of_query(request)
+            if twice := fields.keys() & named:
+                raise invalid(f"{min(twice)} is in the path.")
+            fields |= named
             return _response(200, await row.handle(call, message_of(fields, row.kind), {}))
 
     async def _of_body(self, request: web.Request, row: Row, call: Call) -> web.Response:
         """Return the answer to a request with a body: a large one is received in its turn, and then converted and published in its turn."""
-        _parameters(request.query.items())
+        message_of(_parameters(request.query.items()), tech.Empty)
         size = MAX_BODY if request.content_length is None else request.content_length
         if size > MAX_BODY:  # before it waits for room, and all others behind it
             raise host.BodyError(413)
@@ -200,10 +208,10 @@ async def _of_query(request: web.Request) -> Fields:
 
 
 def _given(body: bytes, kind: type[Message]) -> tuple[Any, Fields]:
-    """Return the message in a body, and the fields that the message does not have."""
+    """Return the message in a body, and the fields that its method takes beside it."""
     fields = fields_of(body)
-    known = {name for one in kind.DESCRIPTOR.fields for name in (one.name, one.json_name)}
-    return message_of(fields, kind), {one: fields[one] for one in fields.keys() - known}
+    more = {one: fields.pop(one) for one in BESIDE.get(kind, ()) if one in fields}
+    return message_of(fields, kind), more
 
 
 def _method(request: web.Request) -> str:
@@ -246,13 +254,16 @@ def _parameters(query: Iterable[tuple[str, str]]) -> Fields:
         CallError: one is of all methods, and not supported.
 
     """
-    given: Fields = dict(query)
+    pairs = list(query)
+    given: Fields = dict(pairs)
+    if len(given) < len(pairs):
+        raise invalid("A parameter occurs twice.")
     if given.get("alt", "json") != "json":
         raise invalid("alt: the answer is JSON.")
     for name in NOT_SUPPORTED:
         if name in given:
             raise invalid(f"{name} is not supported.")
-    return given
+    return {name: value for name, value in given.items() if name not in IDLE}
 
 
 def _failed(code: StatusCode, message: str, status: int | None = None) -> web.Response:
@@ -337,6 +348,12 @@ MAX_ELEMENTS: Final = 320_000
 body is parsed, and each of them may stand for an object in memory.
 """
 
+IDLE_FIELDS: Final = frozenset({"publishTime", "publish_time"})
+"""Fields that Google's document has for messages and the messages do not; the service alone sets them."""
+
+MAX_SHOWN: Final = 100
+"""Characters of an unknown name that are repeated."""
+
 MAX_DIGITS: Final = 100
 """Digits of a number: what long ones take is quadratic."""
 
@@ -390,10 +407,10 @@ def _integer(text: str) -> int:
 
 
 def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of any rpc
-    """Return the message of this kind; fields that it does not have are ignored.
+    """Return the message of this kind.
 
     Raises:
-        CallError: a field does not have a value of its type, or a list is too long, or a label has no key.
+        CallError: it has no such field, or a field does not have a value of its type, or a list is too long, or a label has no key.
 
     """
     _check(given, kind.DESCRIPTOR.fields, ())
@@ -407,8 +424,14 @@ def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of
 
 
 def _check(given: Fields, fields: Iterable[Any], path: Sequence[str]) -> None:
-    """Refuse what the conversion would not: lists that are too long, text where an object belongs, and bytes that are no base64."""
+    """Refuse unknown names, and what the conversion would not: lists that are too long, text where an object belongs, and bytes that are no base64."""
+    fields = tuple(fields)
+    known = {name for one in fields for name in (one.name, one.json_name)}
+    for name in given.keys() - known - IDLE_FIELDS:
+        raise invalid(f"Unknown name '{'.'.join((*path, name[:MAX_SHOWN]))}'.")
     for field in fields:
+        if field.name != field.json_name and {field.name, field.json_name} <= given.keys():
+            raise invalid(f"'{'.'.join((*path, field.json_name))}' occurs twice.")
         value = given.get(field.json_name, given.get(field.name))
         if value is None:
             continue
@@ -480,6 +503,12 @@ async def _pull_batch(call: Call, request: tech.PullBatchRequest, _more: Fields)
         return {"pullResponses": [pulled(*item, name) for item in items]} if items else {}
 
     return await subscriptions.beside(items, shown)
+
+
+BESIDE: Final[Mapping[type[Message], tuple[str, ...]]] = {
+    tech.ModifyAckDeadlineRequest: ("ackIds", "ack_ids"),
+}
+"""Fields that a method takes though its message has no such field."""
 
 
 async def _modify_ack_deadline(

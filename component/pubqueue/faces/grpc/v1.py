@@ -10,10 +10,17 @@ from google.protobuf.empty_pb2 import Empty
 from pubqueue.faces.grpc import fields, iam, streaming, subscriptions, topics
 from pubqueue.faces.grpc.calls import Service, refused
 from pubqueue.faces.grpc.fields import received
-from pubqueue.faces.grpc.statuses import invalid, unimplemented
+from pubqueue.faces.grpc.statuses import invalid
 from pubqueue.faces.grpc.streaming import streaming_pull
-from pubqueue.faces.grpc.wire import ResourceKind, StoredMessage, is_project, name_of, service, v1
-from pubqueue.model.entities import Millis
+from pubqueue.faces.grpc.wire import (
+    ResourceKind,
+    StoredMessage,
+    is_project,
+    name_of,
+    service,
+    v1,
+)
+from pubqueue.model.entities import Millis, NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,10 +40,17 @@ WAIT: Final = 5.0
 
 async def create_subscription(call: Call, request: v1.Subscription) -> v1.Subscription:
     """Create the subscription."""
-    await subscriptions.create(
-        call, request.name, request.topic, fields.settings(request, call.backend.grpc.push_to)
-    )
+    wanted = fields.settings(request, call.backend.grpc.push_to)
+    await _check_dead_letters(call, wanted)
+    await subscriptions.create(call, request.name, request.topic, wanted)
     return fields.shown(await subscriptions.found(call, request.name))
+
+
+async def _check_dead_letters(call: Call, wanted: topics.Fields) -> None:
+    """Check that the topic for dead messages exists: without it, the operation fails (`DeadLetterPolicy`)."""
+    if name := wanted.get("dead_letter_node"):
+        place = name_of(NodeName(str(name)), ResourceKind.TOPIC)
+        await topics.found_topic(call, place, "dead_letter_policy.dead_letter_topic")
 
 
 async def get_subscription(call: Call, request: v1.GetSubscriptionRequest) -> v1.Subscription:
@@ -47,9 +61,10 @@ async def get_subscription(call: Call, request: v1.GetSubscriptionRequest) -> v1
 async def update_subscription(call: Call, request: v1.UpdateSubscriptionRequest) -> v1.Subscription:
     """Change the fields in the mask."""
     name = request.subscription.name
-    await subscriptions.found(call, name, "subscription.name")
+    now = fields.shown(await subscriptions.found(call, name, "subscription.name"))
     push_to = call.backend.grpc.push_to
-    wanted = fields.updated(request.subscription, request.update_mask.paths, push_to)
+    wanted = fields.updated(request.subscription, request.update_mask.paths, push_to, now)
+    await _check_dead_letters(call, wanted)
     await subscriptions.configure(call, name, wanted)
     return fields.shown(await subscriptions.found(call, name))
 
@@ -117,7 +132,7 @@ async def modify_push_config(call: Call, request: v1.ModifyPushConfigRequest) ->
 async def seek(call: Call, request: v1.SeekRequest) -> v1.SeekResponse:
     """Mark what was published before a time as acknowledged, and what was published since then, and is kept, as not acknowledged."""
     if request.WhichOneof("target") != "time":
-        raise unimplemented("Seek to a snapshot")
+        raise invalid("target is required: a time")
     node = await subscriptions.found(call, request.subscription)
     try:
         since = request.time.ToMilliseconds()
@@ -132,7 +147,13 @@ async def seek(call: Call, request: v1.SeekRequest) -> v1.SeekResponse:
 async def list_snapshots(_call: Call, request: v1.ListSnapshotsRequest) -> v1.ListSnapshotsResponse:
     """Return no snapshots: there are none."""
     project_in(request.project)
+    _first_page(request.page_token)
     return v1.ListSnapshotsResponse()
+
+
+def _first_page(token: str) -> None:
+    if token:
+        raise invalid("page_token is not one of this service: the list is empty")
 
 
 SUBSCRIBER: Final[Mapping[str, Unary]] = {
@@ -256,6 +277,7 @@ async def list_topic_snapshots(
 ) -> v1.ListTopicSnapshotsResponse:
     """Return no snapshots: there are none."""
     await topics.found_topic(call, request.topic)
+    _first_page(request.page_token)
     return v1.ListTopicSnapshotsResponse()
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum, unique
 from functools import cache
 from hashlib import sha256
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from msgspec import Struct
 
-from pubqueue.faces.grpc.statuses import invalid
+from pubqueue.faces.grpc.statuses import invalid, unimplemented
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, account_of
 from pubqueue.rules.settle_each import LockName
 from pubqueue.rules.validity import MAX_GROUP_LENGTH, is_group
@@ -262,6 +262,117 @@ def is_text(message: Message) -> bool:
         elif field.type == field.TYPE_STRING and any(isinstance(one, bytes) for one in values):
             return False
     return True
+
+
+# The fields of requests: those that are honoured, those that cannot matter, and those that are refused by their names. Pure.
+#
+# No field is accepted and ignored (decision 146). What a message has a row for is compared in one place, before the rpc. A slash: the
+# message in it has a row of its own, and is compared, too. Numbers of fields of later versions are passed over, as protobuf has it. Fields
+# that an update does not name are not looked at, as its mask says.
+
+
+class Listed(NamedTuple):
+    """The fields of a message: `inner` are messages that are compared, too."""
+
+    honoured: frozenset[str]
+    idle: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    inner: frozenset[str] = frozenset()
+
+
+def _listed(text: str) -> Listed:
+    parts = [frozenset(part.replace("/", "").split()) for part in text.split("|")]
+    honoured, idle, refused = (*parts, frozenset[str](), frozenset[str]())[:3]
+    return Listed(honoured, idle, refused, frozenset(re.findall(r"(\w+)/", text)))
+
+
+# fmt: off
+FIELDS: Final[Mapping[str, Listed]] = {name: _listed(text) for name, text in {
+    "tech.pubsub.Topic":                         "name",
+    "tech.pubsub.PublishRequest":                "topic message/",
+    "tech.pubsub.PubsubMessage":                 "data label message_id",  # an id is refused by its reader
+    "tech.pubsub.PublishBatchRequest":           "topic messages",
+    "tech.pubsub.GetTopicRequest":               "topic",
+    "tech.pubsub.ListTopicsRequest":             "query max_results page_token",
+    "tech.pubsub.DeleteTopicRequest":            "topic",
+    "tech.pubsub.Subscription":                  "name topic query truncation_policy/ push_config/ ack_deadline_seconds garbage_collect_seconds",
+    "tech.pubsub.Subscription.TruncationPolicy": "max_bytes max_age_seconds",
+    "tech.pubsub.PushConfig":                    "push_endpoint",
+    "tech.pubsub.GetSubscriptionRequest":        "subscription",
+    "tech.pubsub.ListSubscriptionsRequest":      "query max_results page_token",
+    "tech.pubsub.DeleteSubscriptionRequest":     "subscription",
+    "tech.pubsub.TruncateSubscriptionRequest":   "subscription",
+    "tech.pubsub.ModifyPushConfigRequest":       "subscription push_config/",
+    "tech.pubsub.PullRequest":                   "subscription return_immediately",
+    "tech.pubsub.PullBatchRequest":              "subscription return_immediately max_events",
+    "tech.pubsub.ModifyAckDeadlineRequest":      "subscription ack_id ack_deadline_seconds",
+    "tech.pubsub.AcknowledgeRequest":            "subscription ack_id",
+    "tech.pubsub.NackRequest":                   "subscription ack_id",
+
+    # of topics and subscriptions, the service alone sets what cannot matter
+    "google.pubsub.v1.Topic":
+        "name labels | state satisfies_pzs"
+        " | message_storage_policy kms_key_name schema_settings message_retention_duration ingestion_data_source_settings message_transforms tags",
+    "google.pubsub.v1.UpdateTopicRequest":            "topic update_mask",
+    "google.pubsub.v1.PublishRequest":                "topic messages",
+    "google.pubsub.v1.PubsubMessage":                 "data attributes ordering_key | message_id publish_time",
+    "google.pubsub.v1.GetTopicRequest":               "topic",
+    "google.pubsub.v1.ListTopicsRequest":             "project page_size page_token",
+    "google.pubsub.v1.ListTopicSubscriptionsRequest": "topic page_size page_token",
+    "google.pubsub.v1.ListTopicSnapshotsRequest":     "topic page_token | page_size",
+    "google.pubsub.v1.DeleteTopicRequest":            "topic",
+    "google.pubsub.v1.DetachSubscriptionRequest":     "subscription",
+    "google.pubsub.v1.Subscription":
+        "name topic push_config/ ack_deadline_seconds retain_acked_messages message_retention_duration labels enable_message_ordering"
+        " expiration_policy/ filter dead_letter_policy/ retry_policy/ enable_exactly_once_delivery"
+        " | detached topic_message_retention_duration state analytics_hub_subscription_info"
+        " | bigquery_config cloud_storage_config bigtable_config message_transforms tags",
+    "google.pubsub.v1.PushConfig":                    "push_endpoint attributes pubsub_wrapper/ | | oidc_token no_wrapper",
+    "google.pubsub.v1.PushConfig.PubsubWrapper":      "",
+    "google.pubsub.v1.ExpirationPolicy":              "ttl",
+    "google.pubsub.v1.DeadLetterPolicy":              "dead_letter_topic max_delivery_attempts",
+    "google.pubsub.v1.RetryPolicy":                   "minimum_backoff maximum_backoff",
+    "google.pubsub.v1.GetSubscriptionRequest":        "subscription",
+    "google.pubsub.v1.UpdateSubscriptionRequest":     "subscription update_mask",
+    "google.pubsub.v1.ListSubscriptionsRequest":      "project page_size page_token",
+    "google.pubsub.v1.DeleteSubscriptionRequest":     "subscription",
+    "google.pubsub.v1.ModifyAckDeadlineRequest":      "subscription ack_ids ack_deadline_seconds",
+    "google.pubsub.v1.AcknowledgeRequest":            "subscription ack_ids",
+    "google.pubsub.v1.PullRequest":                   "subscription return_immediately max_messages",
+    "google.pubsub.v1.StreamingPullRequest":
+        "subscription ack_ids modify_deadline_seconds modify_deadline_ack_ids stream_ack_deadline_seconds max_outstanding_messages"
+        " max_outstanding_bytes | client_id protocol_version",  # locks are kept over streams without them
+    "google.pubsub.v1.ModifyPushConfigRequest":       "subscription push_config/",
+    "google.pubsub.v1.ListSnapshotsRequest":          "project page_token | page_size",
+    "google.pubsub.v1.SeekRequest":                   "subscription time | | snapshot",
+
+    "google.iam.v1.SetIamPolicyRequest":       "resource policy/ update_mask",
+    "google.iam.v1.Policy":                    "version bindings/ etag | | audit_configs",
+    "google.iam.v1.Binding":                   "role members | | condition",
+    "google.iam.v1.GetIamPolicyRequest":       "resource options/",
+    "google.iam.v1.GetPolicyOptions":          "requested_policy_version",
+    "google.iam.v1.TestIamPermissionsRequest": "resource permissions",
+}.items()}
+# fmt: on
+"""The fields of each message that a request is, or has."""
+
+
+def check_fields(message: Message, path: str = "") -> None:
+    """Check that no field of a request would be ignored.
+
+    Raises:
+        CallError: one would.
+
+    """
+    listed = FIELDS.get(message.DESCRIPTOR.full_name)
+    if listed is None:
+        return
+    for field, value in message.ListFields():
+        if field.name in listed.refused:
+            raise unimplemented(path + field.name)
+        if field.name in listed.inner:
+            for one in value if field.is_repeated else (value,):
+                check_fields(one, f"{path}{field.name}.")
 
 
 class _Package:

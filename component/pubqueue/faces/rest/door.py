@@ -18,11 +18,11 @@ from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import is_trusted
 from pubqueue.faces.http import host
 from pubqueue.faces.http.host import client, connection, unauthorized
-from pubqueue.faces.http.problems import ProblemError, not_found, unavailable
+from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, unavailable
 from pubqueue.faces.rest import exchange
 from pubqueue.faces.rest.exchange import Exchange, answer, too_large
 from pubqueue.faces.rest.face import RestFace
-from pubqueue.faces.rest.links import Routes, base_of
+from pubqueue.faces.rest.links import SAFE, Routes, base_of, beyond_words
 from pubqueue.faces.rest.settings import WORD
 from pubqueue.logs import fault
 
@@ -46,6 +46,9 @@ log = structlog.get_logger(__name__)
 TOO_MANY: Final = 429
 INTERNAL: Final = 500
 """The status from which on the service is the cause."""
+
+MAX_DETAIL: Final = 200
+"""Characters of a sentence that repeats a name of the request."""
 
 UNMATCHED: Final = "none"
 """The route of requests that match none, in metrics."""
@@ -139,6 +142,9 @@ class RestDoor:
         route = resource.route(request.method)
         if route is None:
             raise not_allowed(resource.allow)
+        listed = profile.words[route.method, route.word]
+        if ignored := beyond_words(request.method, headers, request.query, listed):
+            raise bad_request(f"{ignored} has no meaning here"[:MAX_DETAIL])
         exchange = Exchange(face, profile, route, request, names, base, proven)
         try:
             response: web.StreamResponse = await route.handler(exchange)
@@ -167,8 +173,6 @@ def not_allowed(allow: str, detail: str = "") -> ProblemError:
 
 
 # Who sends a request: the account of a user.
-
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _UNKNOWN: Final = "the credentials are not those of a user"
 

@@ -287,6 +287,18 @@ async def none(request: web.Request, name: str = "body-not-expected") -> None:
         raise ProblemError(400, name, "the request must not have a body", close=True)
 
 
+def only_if_new(header: str | None) -> bool:
+    """Return whether something may be made only if it does not exist, by `If-None-Match`.
+
+    Raises:
+        ProblemError: the header names versions.
+
+    """
+    if header is not None and header.strip() != "*":
+        raise bad_request("If-None-Match is * here")
+    return header is not None
+
+
 # Answers for pages of other origins, which are a closed list (Fetch 3.2: the CORS protocol).
 #
 # A page of a listed origin sends its credentials itself, in `Authorization`. Credentials that a browser would add by itself,

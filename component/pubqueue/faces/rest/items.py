@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pubqueue.faces.http.host import split
 from pubqueue.faces.http.problems import ProblemError, bad_request
+from pubqueue.faces.rest.links import OF_ANSWERS, OF_MESSAGES
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, account_of, seconds
 from pubqueue_xeps.wire.names import ILLEGAL, is_clean
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
@@ -108,6 +109,13 @@ ROWS: Final[Mapping[str, Callable[[Wishes, str, str], None]]] = MappingProxyType
 """Headers that belong to the item, by their names in lower case; all others belong to the request."""
 
 
+_SEVERAL: Final = frozenset({_add_link, _kept, _kept_small})
+"""Those of which a message may have several; of the others one would be ignored."""
+
+MAX_SHOWN: Final = 100
+"""Characters of a name that are repeated."""
+
+
 def wishes_of(headers: Iterable[tuple[str, str]]) -> Wishes:
     """Return the properties of an item in these headers.
 
@@ -115,14 +123,19 @@ def wishes_of(headers: Iterable[tuple[str, str]]) -> Wishes:
         ProblemError: one cannot be read.
 
     """
-    wishes = Wishes()
+    wishes, once = Wishes(), set[object]()
     for name, value in headers:
         small = name.lower()
         if (read := ROWS.get(small)) is not None:
+            if read in once:
+                raise bad_request(f"{name} occurs twice")
+            once |= {read} - _SEVERAL
             read(wishes, str(name), value)
         elif small.startswith(OWN_PREFIX):
             given = decoded(name[len(OWN_PREFIX) :], "the name of a header")
             wishes.kept.append((given, decoded(value, name)))
+        elif small.startswith(OF_MESSAGES) and small not in OF_ANSWERS:
+            raise bad_request(f"{name[:MAX_SHOWN]} is not a header of messages")
     return wishes
 
 

@@ -67,12 +67,24 @@ class Resource(Struct):
         return found
 
 
+class Words(Struct, frozen=True):
+    """What an operation reads: headers in lower case, parameters of the query, and whether the headers of a message are among them."""
+
+    headers: frozenset[str]
+    query: frozenset[str]
+    publishes: bool = False
+
+
 class Profile(Struct, frozen=True):
-    """A table of routes, and the prefix of its paths. `posting` is the last part of the path of a node that messages are posted to."""
+    """A table of routes, and the prefix of its paths. `posting` is the last part of the path of a node that messages are posted to.
+
+    `words` has what each operation reads, by its method and word.
+    """
 
     name: str
     prefix: str
     routes: tuple[Route, ...]
+    words: Mapping[tuple[str, str], Words]
     posting: str = "messages"
 
 
@@ -119,6 +131,54 @@ def _compiled(part: str) -> str | re.Pattern[str]:
     pieces = _VARIABLE.split(part)
     texts = [f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)]
     return re.compile("".join(texts), re.DOTALL)
+
+
+# The words of a request: headers and parameters that could change its meaning are read, or refused by their names (decision 146).
+
+PRECONDITIONS: Final = frozenset({"if-match", "idempotency-key", "content-range"})
+"""Headers that an operation has to honour, whatever it is. Without modification dates, `If-Unmodified-Since` is ignored (RFC 9110 13.1.4)."""
+
+OF_CHANGES: Final = frozenset(
+    {"if-none-match", "x-http-method-override", "x-http-method", "x-method-override"}
+)
+"""Those that an operation that changes something has to honour: to a GET the whole answer is always right."""
+
+OF_MESSAGES: Final = "message-"
+"""The prefix of the headers of messages."""
+
+OF_ANSWERS: Final = frozenset(
+    f"{OF_MESSAGES}{name}"
+    for name in (
+        "publisher",
+        "published",
+        "attempt",
+        "failed",
+        "deadline",
+        "gap",
+        "content-location",
+    )
+)
+"""Headers of messages that the service alone sets: who passes a message on may leave them in place."""
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def beyond_words(
+    method: str, headers: Iterable[str], query: Iterable[str], words: Words
+) -> str | None:
+    """Return which name in a request would be ignored, though it could change its meaning."""
+    names = list(query)
+    for name in names:
+        if name not in words.query or names.count(name) > 1:
+            return f"the parameter {name}"
+    must = PRECONDITIONS if method in SAFE else PRECONDITIONS | OF_CHANGES
+    for name in headers:
+        small = name.lower()
+        is_of_message = small.startswith(OF_MESSAGES) and small not in OF_ANSWERS
+        unread = small in must or (is_of_message and method not in SAFE and not words.publishes)
+        if unread and small not in words.headers:
+            return f"the header {name}"
+    return None
 
 
 # Absolute links (RFC 8288), and what they begin with: a setting, what a trusted proxy reports, or the request itself.

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pubqueue.faces.http.problems import MEDIA_TYPE, TITLES
 from pubqueue.faces.rest.exchange import answer
-from pubqueue.faces.rest.links import Route
+from pubqueue.faces.rest.links import Route, Words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +74,18 @@ class Described(Struct, frozen=True):
     body: Mapping[str, dict[str, Any]] = {}
     needs_body: bool = False
     query: Mapping[str, dict[str, Any]] = {}
+
+
+def words_of(table: OperationTable) -> dict[tuple[str, str], Words]:
+    """Return what each operation reads."""
+    return {
+        key: Words(
+            frozenset(name.lower() for name in one.headers),
+            frozenset(one.query),
+            publishes=ANY in one.body,
+        )
+        for key, one in table.items()
+    }
 
 
 OperationTable = dict[tuple[str, str], Described]

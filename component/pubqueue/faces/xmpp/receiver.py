@@ -16,7 +16,7 @@ from pubqueue.engine.observe import MessageCounts
 from pubqueue.faces.flow import notified_node
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.parse import nodes, queue
-from pubqueue.faces.xmpp.parse.iq import Carried, Iq, Step, read
+from pubqueue.faces.xmpp.parse.iq import Carried, Iq, Step, beyond_words, read
 from pubqueue.faces.xmpp.settings import DEFAULTS
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import SingleMessage
@@ -192,7 +192,7 @@ def asked(stanza: Stanza, by: Principal, new_id: Callable[[], str]) -> Asked | S
         return nodes.answer(stanza, by)
     if stanza.excess:
         return excessive(stanza.excess)
-    return queue.publish(Iq(stanza.narrowed(pubsub), by, new_id))
+    return beyond_words(pubsub, "set") or queue.publish(Iq(stanza.narrowed(pubsub), by, new_id))
 
 
 # Reads what carried messages ask.

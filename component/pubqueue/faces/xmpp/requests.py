@@ -18,7 +18,7 @@ from pubqueue.faces.xmpp.commands import handler
 from pubqueue.faces.xmpp.commands.handler import CommandHandler
 from pubqueue.faces.xmpp.link import is_request
 from pubqueue.faces.xmpp.parse import nodes, queue, reading
-from pubqueue.faces.xmpp.parse.iq import Asked, Iq, is_carried
+from pubqueue.faces.xmpp.parse.iq import Asked, Iq, beyond_words, is_carried
 from pubqueue.faces.xmpp.parse.queue import answer_wanted
 from pubqueue.faces.xmpp.render import disco, pages, replies
 from pubqueue.faces.xmpp.stream.reader import REFUSED
@@ -155,7 +155,7 @@ class Requests:
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
         iq = Iq(stanza, by, new_id, self.features, self._command_handler)
-        request = verb.read(iq)
+        request = verb.ask(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
         elif isinstance(request, bytes):
@@ -304,6 +304,10 @@ class Handler:
     """Whether the IQ may have other children, which its reader checks."""
     lax: bool = False
     """Whether a `get` changes something, which RFC 6120 8.2.3 forbids."""
+
+    def ask(self, iq: Iq) -> Request | Asked | StanzaError | bytes:
+        """Read the request, if nothing in it would be ignored."""
+        return beyond_words(iq.child, iq.stanza.top.get("type") or "") or self.read(iq)
 
 
 def _unsupported(feature: str) -> Handler:

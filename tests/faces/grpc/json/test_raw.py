@@ -87,9 +87,14 @@ async def test_parameters_that_would_change_the_answer_are_refused(http, query):
     )
 
 
-async def test_the_other_parameters_are_passed_over(http):  # G49
-    query = "alt=json&prettyPrint=true&key=a&quotaUser=b&uploadType=c&color=red&$.xgafv=2"
+async def test_parameters_that_cannot_matter_are_passed_over_and_others_are_named(http):  # G49
+    query = "alt=json&prettyPrint=true&key=a&quotaUser=b&uploadType=c&$.xgafv=2"
     assert (await http.get(f"/topics?{query}")).json() == {}
+    for other in ("color=red", "maxResults=1&maxResults=2"):
+        answer = await http.get(f"/topics?{query}&{other}")
+        assert error_of(answer.content) == (400, "INVALID_ARGUMENT")
+    answer = await http.post(f"/topics?{query}&name=/topics/shop/orders", json={})
+    assert error_of(answer.content) == (400, "INVALID_ARGUMENT")
 
 
 async def test_a_body_above_the_limit_is_not_read(root, http, made):  # G12, G49

@@ -63,6 +63,10 @@ async def test_without_duplicates_a_client_is_sent_to_an_id():  # H03
             }
         assert (await etl.post(msg(made)["create-next"], content=b"b")).status_code == 201
         assert await count(rest) == 2
+        to = await lead(etl, "/queues/jobs", "create")
+        sent = await etl.post(f"{to}?priority=7&ttl=90000", content=b"c")
+        assert sent.headers["Location"].partition("?")[2] == "priority=7&ttl=90000"
+        assert (await etl.post(f"{to}?colour=red", content=b"c")).status_code == 400
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
@@ -167,7 +171,13 @@ async def test_a_destination_is_made_once_and_deleted(rest, kind, media):  # H31
 
 
 @pytest.mark.parametrize(
-    "body", ["", "<queue/>", "<topic name='a'/>", "<!DOCTYPE a><queue name='a'/>"]
+    "body",
+    [
+        *("", "<queue/>", "<topic name='a'/>", "<!DOCTYPE a><queue name='a'/>"),
+        "<queue name='a' mode='x'/>",
+        "<queue name='a'><durable>maybe</durable></queue>",
+        "<queue name='a'><selector string='b'/></queue>",
+    ],
 )
 async def test_a_destination_that_cannot_be_read_is_refused(rest, body):  # H31
     etl = await rest.as_(profile="hornetq")

@@ -145,7 +145,8 @@ async def test_selectors_are_refused_and_no_consumer_is_made(rest, bee):  # H17
     where = await lead(bee, "/queues/jobs", "pull-consumers")
     answer = await bee.post(where, data={"selector": "a = 1"})
     assert (answer.status_code, await consumers(rest)) == (501, 0)
-    assert (await bee.post(where, data={"autoAck": "perhaps"})).status_code == 400
+    for form in ({"autoAck": "perhaps"}, {"colour": "red"}, {"durable": "true"}):
+        assert (await bee.post(where, data=form)).status_code == 400
 
 
 async def test_an_idle_consumer_is_closed_and_made_again_by_its_link():  # H13, H17, H18

@@ -108,6 +108,8 @@ async def test_a_registration_has_one_of_two_names(path):  # H20
         ("<push-registration/>", 400),
         ("not XML", 400),
         (document("{url}", more="<maxRetries>many</maxRetries>"), 400),
+        (document("{url}", more="<colour>red</colour>"), 400),
+        (document("{url}", more="<maxRetries>1</maxRetries><maxRetries>2</maxRetries>"), 400),
         (document("{url}", more="<durable>perhaps</durable>"), 400),
         (document("{url}", more='<header name="Host">x</header>'), 400),
         (document("{url}", more='<header name="a b">x</header>'), 400),

@@ -40,6 +40,11 @@ async def test_a_destination_is_created_once_and_deleted(rest):  # R34
     assert (made.status_code, made.headers["Location"]) == (201, rest.root + path)
     assert (await etl.put(path, json=form)).status_code == 200
     assert (await etl.put(path)).status_code == 200
+    only_new = {"If-None-Match": "*"}
+    assert (await etl.put(path, json=form, headers=only_new)).status_code == 412
+    assert (await etl.put(f"{path}-2", json=form, headers=only_new)).status_code == 201
+    assert (await etl.put(path, json=form, headers={"If-Match": "*"})).status_code == 400
+    assert (await etl.put(f"{path}?durable=false", json=form)).status_code == 400
     differs = await etl.put(path, json={"x-queueing#lock_timeout": "31"})
     assert (differs.status_code, differs.json()["type"].rpartition(":")[2]) == (409, "differs")
     assert (await etl.put(path.replace("queues", "topics"))).status_code == 409

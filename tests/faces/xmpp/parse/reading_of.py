@@ -18,7 +18,7 @@ def request(kind, namespace, inner):
     ids = itertools.count(1)
     principal = Principal("bee@localhost/one")
     verb = find(VERBS, kind, stanza.top.children[0])
-    return verb.read(Iq(stanza, principal, lambda: f"new-{next(ids)}"))
+    return verb.ask(Iq(stanza, principal, lambda: f"new-{next(ids)}"))
 
 
 def says(answer):

@@ -84,6 +84,11 @@ async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
     name = root.get("name", "")
     if root.tag != tag or not name:
         raise bad_request(f"the body is an element {tag} with a name")
+    durable = [(one.text or "").strip() for one in root.iterchildren("durable")]
+    if len(durable) > 1 or len(root) > len(durable) or set(root.attrib) != {"name"}:
+        raise bad_request(f"the element {tag} has a name, and may have durable, but nothing else")
+    if not set(durable) <= {"true", "false"}:  # what is not durable may be kept
+        raise bad_request("durable is true or false")
     settings = exchange.face.read_form({"x-queueing#enabled": ["1" if is_queue else "0"]})
     reply = await exchange.face.submit(exchange.by, Create(exchange.by, NodeName(name), settings))
     if isinstance(reply, Refused) and reply.refusal is Refusal.NODE_EXISTS:
@@ -141,7 +146,8 @@ async def _redirect(exchange: Exchange, *, is_queue: bool | None) -> web.Respons
         await exchange.described()
     else:
         await exchange.destined(is_queue=is_queue)
-    where = _unused(exchange, is_queue=is_queue)
+    given = exchange.request.rel_url.raw_query_string
+    where = _unused(exchange, is_queue=is_queue) + (f"?{given}" if given else "")
     return linked(307, [Link("create-next", where)], [("Location", where)])
 
 

@@ -40,7 +40,7 @@ GONE: Final = frozenset({403, 404, 409, 412})
 
 async def create(exchange: Exchange) -> web.Response:
     """Create a consumer."""
-    kind, _ = await wishes_of(exchange)
+    kind, _ = await wishes_of(exchange, OF_QUEUE)
     name = secrets.token_hex(8)
     row = await made(exchange, name, is_queue=True)
     where = url_of(exchange, kind, name)
@@ -385,7 +385,12 @@ async def noted(
     return page.entries[0]
 
 
-async def wishes_of(exchange: Exchange) -> tuple[str, dict[str, str]]:
+OF_QUEUE: Final = ("autoAck", "selector")
+OF_TOPIC: Final = (*OF_QUEUE, "durable", "name")
+"""The fields of the form of a new consumer."""
+
+
+async def wishes_of(exchange: Exchange, names: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Return the kind of a new consumer, and its form, which may be missing.
 
     Raises:
@@ -394,7 +399,10 @@ async def wishes_of(exchange: Exchange) -> tuple[str, dict[str, str]]:
     """
     wishes: dict[str, str] = {}
     if exchange.request.content_type == FORM and "Content-Type" in exchange.request.headers:
-        wishes = dict(await form(exchange))
+        fields = await form(exchange)
+        wishes = dict(fields)
+        if len(wishes) < len(fields) or not wishes.keys() <= set(names):
+            raise bad_request(f"the form has {', '.join(names)}, each once")
     else:
         await exchange.no_body()
     if wishes.get("selector"):

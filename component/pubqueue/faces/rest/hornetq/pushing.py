@@ -43,6 +43,13 @@ _OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connec
 """Headers that a registration cannot set."""
 
 
+ELEMENTS: Final = frozenset(
+    {"link", "selector", "durable", "header", "authentication"}
+    | {"maxRetries", "retryWaitMillis", "disableOnFailure", "sessionCount"}
+)
+"""The elements of a registration."""
+
+
 async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
     """Register a target."""
     if exchange.request.content_type != XML:
@@ -77,6 +84,10 @@ def _words(exchange: Exchange, root: etree._Element) -> push.HornetqWords:
 
     """
     links = root.findall("link")
+    tags = [str(one.tag) for one in root.iterchildren(etree.Element)]
+    for tag in tags:
+        if tag not in ELEMENTS or (tags.count(tag) > 1 and tag not in {"header", "link"}):
+            raise bad_request(f"{tag[:100]!a} is not an element of a registration, or occurs twice")
     if root.tag not in ROOTS or len(links) != 1 or not links[0].get("href"):
         raise bad_request(f"the body is an element {ROOT} with one link")
     if (root.findtext("selector") or "").strip():

@@ -149,4 +149,4 @@ ROUTES: Final = (
 
 def profile(prefix: str) -> Profile:
     """Return the profile below this prefix."""
-    return Profile("hornetq", prefix, ROUTES, posting="create")
+    return Profile("hornetq", prefix, ROUTES, openapi.words_of(HORNETQ), posting="create")

@@ -16,6 +16,7 @@ from pubqueue.faces.rest.hornetq.destinations import linked
 from pubqueue.faces.rest.hornetq.pulling import (
     AUTO,
     MANUAL,
+    OF_TOPIC,
     acknowledgement_of,
     consumer_of,
     due,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 async def create(exchange: Exchange) -> web.Response:
     """Create a subscription; a durable one continues from its position, if one of its name exists."""
-    kind, wishes = await wishes_of(exchange)
+    kind, wishes = await wishes_of(exchange, OF_TOPIC)
     durable = wishes.get("durable", "false")
     if durable not in {"true", "false"}:
         raise bad_request("durable is true or false")
@@ -60,6 +61,8 @@ async def create(exchange: Exchange) -> web.Response:
     if is_durable:
         name = _name(exchange, wishes.get("name", ""))
         row = await row_of(exchange, name)
+    elif wishes.get("name"):
+        raise bad_request("only a durable subscription has a name")
     if row is None:
         row = await _begun(exchange, name, is_durable=is_durable)
     where = url_of(exchange, kind, name, is_queue=False)

@@ -123,6 +123,12 @@ MAX_FORM: Final = 16_384
 VERDICTS: Final = ("acknowledge", "acknowledgement")
 """Names of the verdict: the one in the posts, and that of an earlier server."""
 
+FIELDS: Final = (*VERDICTS, "touch", "outcome", "delay", "reason")
+"""The fields of the form."""
+
+MAX_SHOWN: Final = 100
+"""Characters of a name that are repeated."""
+
 _TOKEN: Final = re.compile(NUMBER)
 
 
@@ -250,10 +256,15 @@ def verdict_of(fields: list[tuple[str, str]]) -> Verdict:
         ProblemError: it has no verdict, more than one, or a value that cannot be read.
 
     """
+    names = [name for name, _ in fields]
+    if other := next((name for name in names if name not in FIELDS or names.count(name) > 1), None):
+        raise bad_request(f"the form has no field {other[:MAX_SHOWN]!a}, or has it twice")
     verdicts = [value for name, value in fields if name in VERDICTS]
     touches = [value for name, value in fields if name == "touch"]
     if len(verdicts) + len(touches) != 1:
         raise bad_request("the form has one of acknowledge and touch, once")
+    if len(fields) > 1 and (touches or verdicts[0] == "true"):
+        raise bad_request("outcome, delay and reason are for acknowledge=false")
     if touches:
         return Verdict(touch=items.span(touches[0], "touch"))
     if verdicts[0] not in {"true", "false"}:

@@ -10,7 +10,7 @@ import msgspec
 
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
 from pubqueue.faces.rest import openapi
-from pubqueue.faces.rest.exchange import answer, wait_of
+from pubqueue.faces.rest.exchange import answer, only_if_new, wait_of
 from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NUMBER, ItemId
@@ -128,6 +128,7 @@ async def _put(exchange: Exchange, *, is_queue: bool) -> web.Response:
     if mode != "single":
         detail = "a message is acknowledged by its consumer: Message-Ack-Mode is single"
         raise ProblemError(501, "unsupported", detail)
+    only_new = only_if_new(exchange.request.headers.get("If-None-Match"))
     form = form_of(await exchange.body())
     settings = exchange.face.read_form({**form, "x-queueing#enabled": ["1" if is_queue else "0"]})
     create = Create(exchange.by, exchange.node, settings)
@@ -135,6 +136,8 @@ async def _put(exchange: Exchange, *, is_queue: bool) -> web.Response:
     place = [("Location", exchange.url(*exchange.destination(is_queue=is_queue)))]
     links = links_of(exchange, None, is_queue=is_queue)
     if isinstance(reply, Refused) and reply.refusal is Refusal.NODE_EXISTS:
+        if only_new:
+            raise ProblemError(412, "precondition-failed", "the destination exists")
         await _check_same(exchange, settings, manage=bool(form))
         return answer(200, place, links)
     exchange.granted(reply)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
 from pubqueue.faces.rest import batches
 from pubqueue.faces.rest.batches import at
-from pubqueue.faces.rest.exchange import answer, none
+from pubqueue.faces.rest.exchange import answer, none, only_if_new
 from pubqueue.faces.rest.items import draft_of, wishes_of
 from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Published, Refusal, Refused
@@ -54,7 +54,7 @@ async def post_to_node(exchange: Exchange) -> web.Response:
 
 async def _post(exchange: Exchange, *, is_queue: bool | None) -> web.Response:
     headers = exchange.request.headers
-    only_new = _only_new(headers.get("If-None-Match"))
+    only_new = only_if_new(headers.get("If-None-Match"))
     key = given_key(exchange)
     draft = await draft_in(exchange, is_queue=is_queue)
     reply = await publish(exchange, (draft,), is_queue=is_queue, key=key, only_new=only_new)
@@ -62,14 +62,6 @@ async def _post(exchange: Exchange, *, is_queue: bool | None) -> web.Response:
     is_known = item in reply.known or item in reply.replaced
     where = message_url(exchange, item, is_queue=is_queue)
     return answer(200 if is_known else 201, [("Location", where)], [Link("self", where)])
-
-
-def _only_new(header: str | None) -> bool:
-    if header is None:
-        return False
-    if header.strip() != "*":
-        raise bad_request("If-None-Match is * here")
-    return True
 
 
 def message_url(exchange: Exchange, item: ItemId, *, is_queue: bool | None) -> str:

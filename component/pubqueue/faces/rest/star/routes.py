@@ -56,8 +56,8 @@ def _described(kind: str) -> dict[tuple[str, str], Described]:
         ("PUT", kind): Described(
             f"Create a {kind}",
             {201: ("It was created.", None), 200: ("It exists.", None)},
-            (409, 501, 507),
-            headers={"Message-Ack-Mode": TEXT},
+            (409, 412, 501, 507),
+            headers={"Message-Ack-Mode": TEXT, "If-None-Match": {"const": "*"}},
             body={JSON: _FORM_FIELDS},
         ),
         ("DELETE", kind): Described(f"Delete a {kind} with its messages", _DELETED),
@@ -157,7 +157,7 @@ STAR: Final[OperationTable] = {
         },
         needs_body=True,
     ),
-    ("GET", "subscribers"): Described("List registrations", _SUBSCRIBERS),
+    ("GET", "subscribers"): Described("List registrations", _SUBSCRIBERS, query={"after": TEXT}),
     ("GET", "subscriber"): Described("Get a registration", _SUBSCRIBERS),
     ("POST", "subscriber"): Described(
         "Disable or enable a registration",
@@ -171,7 +171,7 @@ STAR: Final[OperationTable] = {
         "Take the next message",
         {**_MESSAGE, **_NOTHING},
         (405, 409, 501),
-        headers=_WAIT,
+        headers={**_WAIT, "Message-Selector": {"const": ""}},
         query={"selector": {"const": ""}},
     ),
     ("GET", "openapi"): Described("This description", {200: ("An OpenAPI document.", ANY)}),
@@ -248,4 +248,4 @@ ROUTES: Final = (
 
 def profile(prefix: str) -> Profile:
     """Return the profile below this prefix."""
-    return Profile("rest-star", prefix, ROUTES)
+    return Profile("rest-star", prefix, ROUTES, openapi.words_of(STAR))

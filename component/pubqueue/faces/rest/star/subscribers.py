@@ -189,8 +189,8 @@ def _field(body: bytes, wanted: str) -> str:
     except ValueError:
         raise bad_request("the form cannot be read") from None
     found = [value for name, value in fields if name == wanted]
-    if len(found) != 1 or not found[0]:
-        raise bad_request(f"the form has one {wanted}")
+    if len(fields) != 1 or not found or not found[0]:
+        raise bad_request(f"the form has one {wanted}, and nothing else")
     return items.without_nul(found[0], wanted)
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum, unique
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from pubqueue.faces.xmpp.xml import forms, stanza
-from pubqueue.faces.xmpp.xml.refusals import NODEID_REQUIRED, StanzaError, bad_request
+from pubqueue.faces.xmpp.xml.refusals import (
+    NODEID_REQUIRED,
+    StanzaError,
+    bad_request,
+    unsupported,
+)
 from pubqueue.model.entities import ItemId, Millis, NodeName, seconds
 from pubqueue.model.records import MAX_ID_LENGTH
 from pubqueue.rules.validity import NO_SPAN
@@ -122,6 +128,167 @@ def span_of(text: str | None) -> Millis | None:
     if not abs(span) < BEYOND_SPANS:
         raise ValueError(NO_SPAN)
     return Millis(-1) if span < 0 else seconds(span)
+
+
+# The words of requests: every attribute and element that a request may have. What is not in the table could change what is meant, so
+# nothing else is taken (decision 146). Attributes of namespaces that are not here, such as xml:lang, are not about the request.
+
+_SPACES: Final = {
+    "p": ns.PUBSUB,
+    "o": ns.OWNER,
+    "q": ns.QUEUEING,
+    "x": ns.PUBQUEUE,
+    "d": ns.DATA,
+    "r": ns.RSM,
+    "b": ns.ORDER_BY,
+    "f": ns.FILTER,
+    "i": ns.DISCO_INFO,
+    "l": ns.DISCO_ITEMS,
+    "c": ns.COMMANDS,
+}
+
+
+def full(word: str) -> str:
+    """Return the tag or name of an attribute that a word of the table stands for."""
+    space, colon, name = word.partition(":")
+    return ns.tag(_SPACES[space], name) if colon else word
+
+
+class Words(NamedTuple):
+    """The attributes of an element, and its children; None if its reader knows them."""
+
+    attributes: frozenset[str]
+    children: frozenset[str] | None = frozenset()
+
+
+def _words(attributes: str, children: str | None = "") -> Words:
+    inner = None if children is None else frozenset(map(full, children.split()))
+    return Words(frozenset(map(full, attributes.split())), inner)
+
+
+# fmt: off
+WORDS: Final = {full(word): listed for word, listed in {
+    "p:pubsub":          _words("", None),
+    "p:create":          _words("node type"),
+    "p:configure":       _words("node type", "d:x"),
+    "p:publish":         _words("node x:answer", None),
+    "p:publish-options": _words("", "d:x"),
+    "p:item":            _words("id publisher", None),  # the service itself says who the publisher is (XEP-0060 7.1.2.3)
+    "p:retract":         _words("node notify x:answer", None),
+    "q:unlock":          _words("node", None),
+    "q:item":            _words("id", None),
+    "p:subscribe":       _words("node jid"),
+    "p:unsubscribe":     _words("node jid subid"),
+    "p:options":         _words("node jid subid", "d:x"),
+    "p:default":         _words("node"),
+    "p:items":           _words("node max_items subid", None),
+    "p:subscriptions":   _words("node"),
+    "p:affiliations":    _words("node"),
+
+    "o:pubsub":          _words("", None),
+    "o:configure":       _words("node", "d:x"),
+    "o:default":         _words("type"),
+    "o:delete":          _words("node", None),
+    "o:redirect":        _words("uri"),
+    "o:purge":           _words("node"),
+    "o:affiliations":    _words("node", None),
+    "o:affiliation":     _words("jid affiliation"),
+    "o:subscriptions":   _words("node", None),
+    "o:subscription":    _words("jid subscription subid"),
+
+    "x:meta":         _words("priority delay ttl group"),
+    "x:lock":         _words("token"),
+    "x:outcome":      _words("type delay reason"),
+    "x:touch":        _words("node seconds", None),
+    "x:redrive":      _words("node to", None),
+    "x:item":         _words("id"),
+    "x:txn":          _words("app version part attempt visibility"),
+    "x:commit":       _words("app version skipped dead-lettered seconds on-taken dead-letter-node", None),
+    "x:abort":        _words("app account version", None),
+    "x:part":         _words("n attempt items bytes"),
+    "x:parts":        _words(""),
+    "x:transactions": _words("app account state after max"),
+    "x:events":       _words("node after until max"),
+    "x:items":        _words("node after until max state payload"),
+    "x:nodes":        _words("after max"),
+
+    "d:x":       _words("type", None),
+    "b:order":   _words("by desc"),
+    "f:filter":  _words("", "d:x"),
+    "r:set":     _words("", None),
+    "r:after":   _words(""),
+    "r:before":  _words(""),
+    "r:max":     _words(""),
+    "i:query":   _words("node"),
+    "l:query":   _words("node", "r:set f:filter"),
+    "c:command": _words("node sessionid action status", None),
+}.items()}
+"""The words of each element of a request."""
+
+OF_GET: Final = {full(word): listed for word, listed in {
+    "p:options":       _words("node jid subid"),
+    "o:configure":     _words("node"),
+    "o:affiliations":  _words("node"),
+    "o:subscriptions": _words("node"),
+    "x:txn":           _words("app account"),
+}.items()}
+"""Those of an IQ that only asks, where they differ."""
+
+SEVERAL: Final = frozenset(map(full, (
+    "p:item", "q:item", "x:item", "x:part", "o:affiliation", "o:subscription", "b:order",
+)))
+"""The elements of which a request may have several: all count, or they say which does."""
+
+_BOOLEAN: Final = ("0", "1", "false", "true")
+VALUES: Final = {(full(tag), full(name)): values for (tag, name), values in {
+    ("p:create", "type"):    ("leaf",),
+    ("p:configure", "type"): ("leaf",),
+    ("o:default", "type"):   ("leaf",),
+    ("p:retract", "notify"): _BOOLEAN,
+    ("b:order", "desc"):     _BOOLEAN,
+}.items()}
+"""The values of attributes that no reader and no rule checks."""
+# fmt: on
+
+_READ_ELSEWHERE: Final = frozenset(map(full, ("p:item", "q:item", "d:x", "c:command")))
+"""The elements whose contents are a payload, a form, or a step of a command."""
+
+_KNOWN_SPACES: Final = frozenset(_SPACES.values())
+
+
+def beyond_words(element: Element, kind: str) -> StanzaError | None:
+    """Return why a request, in an IQ of this type, says something that would be ignored; None if all of it is read."""
+    words = (kind == "get" and OF_GET.get(element.tag)) or WORDS.get(element.tag)
+    if not words:
+        return None  # its reader knows it, or refuses it
+    name = _local(element.tag)
+    for attribute, value in element.attributes.items():
+        if not is_listed(words, attribute):
+            return bad_request(text=f"{name} has no attribute {_local(attribute)}")
+        values = VALUES.get((element.tag, attribute), (value,))
+        if value == "collection" and values == ("leaf",):
+            return unsupported("collections")
+        if value not in values:
+            return bad_request(text=f"{_local(attribute)} of {name} is {' or '.join(values)}")
+    if element.tag in _READ_ELSEWHERE:
+        return None
+    counts = Counter(child.tag for child in element.children)
+    for tag, count in counts.items():
+        if words.children is not None and tag not in words.children:
+            return bad_request(text=f"{name} contains an unknown element, {_local(tag)}")
+        if count > 1 and tag in WORDS and tag not in SEVERAL:
+            return bad_request(text=f"{name} contains {_local(tag)} twice")
+    return next(filter(None, (beyond_words(child, kind) for child in element.children)), None)
+
+
+def is_listed(words: Words, attribute: str) -> bool:
+    """Return whether an attribute is a word of the element, or about something else."""
+    space, spaced, _ = attribute.rpartition(" ")
+    return attribute in words.attributes or (bool(spaced) and space not in _KNOWN_SPACES)
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition(" ")[2]
 
 
 # What an IQ of Quality of Service carries (urn:xmpp:qos). The contents of a message are not judged before it is to be delivered.

@@ -194,6 +194,8 @@ def subscribe(iq: Iq) -> Request | StanzaError:
     for beside in iq.child.children[1:]:
         if beside.tag != ns.tag(ns.PUBSUB, "options"):
             return bad_request(text="the subscribe request contains an unknown element")
+        if beside.get("subid") is not None:
+            return bad_request(text="a new subscription has no subid yet")
         same = _same_target(beside, node, jid)
         form = _options_form(iq, beside)
         if not same or isinstance(form, StanzaError):

@@ -8,11 +8,11 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
-from pubqueue.faces.xmpp.parse.iq import MESSAGES, Step
+from pubqueue.faces.xmpp.parse.iq import MESSAGES, Step, beyond_words
 from pubqueue.faces.xmpp.parse.queue import ANSWER
 from pubqueue.faces.xmpp.stream.expat import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
-from pubqueue.faces.xmpp.xml.stanza import attribute, echo
+from pubqueue.faces.xmpp.xml.stanza import Element, attribute, echo
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, domain_of
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle, Verb
@@ -245,6 +245,7 @@ SENDERS: Final = 2 << 20
 WORDS: Final = 1 << 20
 """Bytes of each cache: of senders, of verbs, of messages, and of first tags, including the texts they were read from."""
 
+PUBLISHES: Final = b"publish"
 _ROOT_NAME: Final = re.compile(rb"<([^\s/<>]+)")
 
 
@@ -291,10 +292,13 @@ def sender_of(before: bytes, behind: bytes) -> Sender | None:
 
 
 @remembered(WORDS)
-def verb_of(words: bytes) -> VerbTag | None:
-    """Read the attributes of publish or retract."""
+def verb_of(name: bytes, words: bytes) -> VerbTag | None:
+    """Read the attributes of publish or retract; those that would be ignored or refused are left to `reader`."""
     tag = _start_tag(b"<verb%b/>" % words)
     if tag is None or "" in tag.declared:
+        return None
+    element = Element(ns.tag(ns.PUBSUB, name.decode()), tag.attributes, 0)
+    if beyond_words(element, "set") is not None:
         return None
     node = tag.attributes.get("node")
     if node is None:
@@ -449,11 +453,11 @@ class SingleReader:
         if head is None:
             return self._message(data, at) if self._usual else None
         before, id_, quoted_id, behind, name, verb_words, one, other, tail = head.groups()
-        publishes = name == b"publish"
+        publishes = name == PUBLISHES
         if publishes is not (tail == b">"):
             return None
         payload, end = _cut(data, head.end(), _REQUEST_TAIL) if publishes else (None, head.end())
-        sender, verb = sender_of(before, behind), verb_of(verb_words)
+        sender, verb = sender_of(before, behind), verb_of(name, verb_words)
         if end < 0 or sender is None or verb is None:
             return None
         raw = data[at:end]
@@ -502,7 +506,7 @@ class SingleReader:
         if head is None:
             return None
         before, id_, quoted_id, behind, verb_words, one, other = head.groups()
-        verb = verb_of(verb_words) if is_usual_message(before or b"", behind) else None
+        verb = verb_of(PUBLISHES, verb_words) if is_usual_message(before or b"", behind) else None
         payload, end = _cut(data, head.end(), _CARRIED_TAILS[step])
         if verb is None or payload is None:
             return None

@@ -75,6 +75,8 @@ def read(document: bytes) -> Form:
             raise FormError("a field has no name")
         fields.setdefault(var, []).extend(v.text or "" for v in field.iterchildren(_VALUE))
     form_type = fields.pop("FORM_TYPE", None)
+    if form_type is not None and len(form_type) > 1:
+        raise FormError("a form has one FORM_TYPE")
     return Form(x.get("type", ""), form_type[0] if form_type else None, fields)
 
 
@@ -305,6 +307,8 @@ def _meta(var: str, value: str | list[str], kind: str = "") -> str:
 # Pages go forward and backward, without numbers. A list that does not fit into an answer always has a set, so that clients can continue.
 
 SET: Final = ns.tag(ns.RSM, "set")
+_AFTER: Final = ns.tag(ns.RSM, "after")
+_BEFORE: Final = ns.tag(ns.RSM, "before")
 
 _DIGITS: Final = 10
 _NO_NUMBERS: Final = StanzaError(
@@ -327,10 +331,13 @@ def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
     before: str | None = None
     most: int | None = None
     asked = [element for element in elements if element.tag == SET]
-    for word in (word for one in asked for word in one.children):
-        if word.tag == ns.tag(ns.RSM, "after"):
+    given = [word for one in asked for word in one.children]
+    if {_AFTER, _BEFORE} <= {word.tag for word in given}:
+        return bad_request(text="a page is after an item or before one, not both")
+    for word in given:
+        if word.tag == _AFTER:
             after = word.text or None
-        elif word.tag == ns.tag(ns.RSM, "before"):
+        elif word.tag == _BEFORE:
             before = word.text
         elif word.tag != ns.tag(ns.RSM, "max"):
             return _NO_NUMBERS
