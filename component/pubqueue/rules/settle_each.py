@@ -108,7 +108,9 @@ def settle_each(request: SettleEach, facts: tuple[SettleFacts, ...]) -> Decision
             continue
         single, known = next(singles)
         decision = _alone(single, known)
-        if decision.changes:  # one that was settled before has none, and must not stand for a later lock of its item
+        if (
+            decision.changes
+        ):  # one that was settled before has none, and must not stand for a later lock of its item
             _, decision, _ = parts.setdefault(lock.id, (single, decision, known))
         answers.append(decision.reply)
     first = answers[0] if answers else None

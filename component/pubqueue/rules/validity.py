@@ -284,7 +284,9 @@ def of_each(request: SettleEach) -> Refused | None:
         if template.remember is None:
             return of_settle(replace(template, ids=()))
         unnamed = any(lock.token is None for lock in request.locks)
-        return of_settle(replace(template, ids=("one",), token=None if unnamed else 0))  # each by itself
+        return of_settle(
+            replace(template, ids=("one",), token=None if unnamed else 0)
+        )  # each by itself
     return of_touch(replace(template, ids=()))
 
 
