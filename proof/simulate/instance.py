@@ -280,6 +280,7 @@ class Process:
             return
         if isinstance(stanza, Ask):
             now = asyncio.get_running_loop().time()
+            self._oracle.hears(stanza.request)
             self.broker.submit(stanza.request, partial(self._answer, stanza, now))
         else:
             self.broker.submit(stanza, _ignore)

@@ -99,6 +99,8 @@ class Oracle:
         self._finished: dict[Key, tuple[int, Jid]] = {}
         self._last: dict[Key, tuple[int, Jid]] = {}
         self._settled: set[tuple[int, Verb]] = set()
+        self._forgettable: set[tuple[Key, Jid, int | None]] = set()
+        """Who wants which item retracted, under which token if it names one, and does not ask that it be remembered."""
         self._revived: set[Key] = set()
         """What has come back by a seek: it may be done again."""
         self._purged: dict[Key, float] = {}
@@ -199,7 +201,9 @@ class Oracle:
         self._gone.add(key)
         self._ended.add(key)
         if kind is EventKind.COMPLETED and key in self._last:
-            self._finished[key] = self._last[key]
+            token, holder = self._last[key]
+            if self._forgettable.isdisjoint({(key, holder, token), (key, holder, None)}):
+                self._finished[key] = token, holder
 
     def _see_that_it_was_time(self, key: Key) -> None:
         """Hold the end of a lock against the time at which it had to end: until then somebody works on the item."""
@@ -269,6 +273,13 @@ class Oracle:
             self.broken(f"the event log does not tell what is there: {differ[:4]}")
 
     # --- words ---
+
+    def hears(self, asked: Request) -> None:
+        """Take note of what an instance is asked, before anything comes of it: nobody need remember what may be forgotten."""
+        for said, _ in _settles(asked, Done()):
+            if said.verb is Verb.RETRACT and (said.remember is None or said.token is None):
+                for item in said.ids:
+                    self._forgettable.add(((said.node, item), said.by.jid, said.token))
 
     def answers(self, asked: Request, reply: Reply, came: float) -> None:
         """Hold an answer against what is committed; what was asked came in at that time."""

@@ -1,24 +1,32 @@
 """The simulator would see a broken promise, and shows it again; `tests/engine/test_simulated.py` is a short form of `make simulate`."""
 
+import asyncio
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
+from random import Random
 from unittest import mock
 from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner
 from cronsim import CronSim
+from harness import virtual_time
+from harness.batches.facts import JOBS, who
 from harness.batches.inside import session_in
+from harness.batches.queue_requests import a_queue, publishes
 from msgspec.structs import replace
 
 from proof.simulate import __main__ as command_line
 from proof.simulate import run, shrink
 from proof.simulate.__main__ import main
-from proof.simulate.oracle import ASKED_LESS, FORGOTTEN, UNDELIVERED
+from proof.simulate.instance import Instance
+from proof.simulate.network import Network
+from proof.simulate.oracle import ASKED_LESS, FORGOTTEN, UNDELIVERED, Oracle
 from proof.simulate.places import SqlitePlace
 from proof.simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, FaultKind, draw
 from proof.simulate.report import command, reported
+from proof.simulate.words import Ask
 from proof.simulate.world import World
 from pubqueue.engine import cron_times, dispatch
 from pubqueue.engine.batch import FAILED, Batch
@@ -28,10 +36,13 @@ from pubqueue.engine.redelivery import Undelivered
 from pubqueue.model.changes import Lock
 from pubqueue.model.decision import Done, Published
 from pubqueue.model.entities import Millis
+from pubqueue.model.records import MAX_SETTLED_REMEMBERED
 from pubqueue.rules import feed, schedules, settle_each
 from pubqueue.rules.dispatch import dispatch as real_dispatch
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.take import Take
 from pubqueue.stores.copying import sqlite
 from pubqueue.stores.postgres.connection import ServerClock
 from pubqueue.stores.sql.transaction import SqlTransaction
@@ -254,6 +265,54 @@ def test_a_defect_in_how_locks_end_is_found(monkeypatch, of, name, defect, rule)
     assert [go(seed, plan=LOST_ANSWERS).violation for seed in SEEDS] == [""] * len(SEEDS)
     monkeypatch.setattr(of, name, defect)
     assert {go(seed, plan=LOST_ANSWERS).rule for seed in SEEDS} == {rule}
+
+
+UNANSWERED = [
+    Fault(15, FaultKind.PURGE, "orders", 0.0, 0),
+    Fault(27, FaultKind.PURGE, "orders", 0.0, 0),
+    *(
+        Fault(at, FaultKind.REFUSE, INSTANCES[number], 2.5, 0)
+        for at, number in ((17, 1), (17, 2), (21, 0), (29, 1), (33, 0), (33, 1), (33, 2))
+    ),
+]
+"""Eva settles what is gone, by no token, while the store has refused what she wants remembered."""
+
+
+def test_a_worker_that_names_no_lock_has_none_of_its_others_forgotten():
+    assert go(2, minutes=1.0, plan=UNANSWERED).violation == ""
+
+
+async def settled_twice(place, oracle, **first):
+    """Have an item retracted as `first` says, and again by its token, which is to be remembered."""
+    instance = Instance(place, Network(Random(1)), oracle, Random(1))
+    await instance.start()
+    process = instance.process
+    for request in (a_queue(event_log=1), publishes("a"), Take(who("gus@x/1"), JOBS)):
+        reply = await process.broker.handle(request)
+    ((item, _),) = reply.items
+    said = Settle(who("gus@x/1"), JOBS, (item.id,), Verb.RETRACT)
+    by_token = {"token": item.token, "remember": MAX_SETTLED_REMEMBERED}
+    for number, how in enumerate(({"token": item.token, **first}, by_token)):
+        process.hear(Ask(said.by.jid, number, replace(said, **how)))
+        await asyncio.sleep(1)
+    instance.end()
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "rules"),
+    [
+        ({"token": None}, []),
+        ({"remember": None}, []),
+        ({"remember": MAX_SETTLED_REMEMBERED}, [FORGOTTEN]),
+    ],
+)
+def test_only_what_is_asked_to_be_remembered_must_not_be_forgotten(monkeypatch, first, rules):
+    monkeypatch.setattr(settle_each, "_remembered", forgets)
+    broken = []
+    with closing(SqlitePlace()) as place:
+        virtual_time.run(settled_twice(place, Oracle(place, broken.append), **first))
+    assert [what.partition(":")[0] for what in broken] == rules
 
 
 def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):

@@ -165,8 +165,11 @@ class Worker(Client):
             self._held.pop(item, None)
 
     def _asked(self, said: Settle) -> Settle | SettleEach:
-        """Return what is asked: this lock, or with it all that have ended so and are not answered."""
-        if not self._each:
+        """Return what is asked: this lock, or with it all that have ended so and are not answered.
+
+        What names no lock is not to be remembered, and a request is for all its locks: so it is asked alone.
+        """
+        if not self._each or said.token is None:
             return said
         how = said.verb, said.outcome
         alike = [one for one in self._unsure.values() if (one.verb, one.outcome) == how]

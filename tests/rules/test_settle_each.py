@@ -290,3 +290,21 @@ def test_many_locks_are_each_remembered_for_the_same_time():
         of_each(each_of(request(remember=Millis(MAX_SETTLED_REMEMBERED + 1)))).refusal
         is Refusal.BAD_REQUEST
     )
+
+
+def test_a_lock_without_its_token_cannot_be_remembered():
+    unnamed = SettleEach(request(), (LockName(ItemId("a"), 9), LockName(ItemId("b"))))
+    assert of_each(unnamed).refusal is Refusal.BAD_REQUEST
+    assert of_each(replace(unnamed, template=request(remember=None))) is None
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_is_remembered_of_an_earlier_lock_does_not_stand_for_a_later_one(order):
+    item = held(1, token=12)
+    locks = (named(1, 9), one(item, settled=UNLOCKED)), (named(1, 12), one(item))
+    names, facts = zip(*(locks[at] for at in order), strict=True)
+    decision = settle_each(unlock(*names, remember=MINUTE), facts)
+    answers = Done(again=True), Done()
+    assert decision.reply == SettledEach(JOBS, tuple(answers[at] for at in order))
+    ended, noted = decision.changes
+    assert (ended.item, noted) == (item, PutRow(replace(UNLOCKED, token=12)))

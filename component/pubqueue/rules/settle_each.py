@@ -26,7 +26,7 @@ from pubqueue.rules.settle import Settle, SettleFacts, Verb, finishes, settle
 from pubqueue.rules.unlock import Touch, touch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import ItemId, Jid, NodeName, Principal
@@ -57,7 +57,7 @@ class LockName(Struct, frozen=True, gc=False):
 class SettleEach(Request, frozen=True, gc=False):
     """Settle each of these locks as in `template`, whose ids and token are ignored.
 
-    Only locks that are named by their tokens are remembered.
+    If they are to be remembered, each is named by its token.
     A lock that is named twice is settled once, and gets the same answer twice.
     """
 
@@ -108,7 +108,9 @@ def settle_each(request: SettleEach, facts: tuple[SettleFacts, ...]) -> Decision
             continue
         single, known = next(singles)
         decision = _alone(single, known)
-        if not isinstance(decision.reply, Refused):
+        if (
+            decision.changes
+        ):  # one that was settled before has none, and must not stand for a later lock of its item
             _, decision, _ = parts.setdefault(lock.id, (single, decision, known))
         answers.append(decision.reply)
     first = answers[0] if answers else None
@@ -126,12 +128,9 @@ def _alone(single: Settle | Touch, facts: SettleFacts) -> Decision:
 
 
 def _together(
-    reply: SettledEach, parts: Iterable[tuple[Settle | Touch, Decision, SettleFacts]]
+    reply: SettledEach, parts: Collection[tuple[Settle | Touch, Decision, SettleFacts]]
 ) -> Decision:
     """Return the combined decision, within the bounds for all dying items together; a holder is notified once."""
-    parts = [
-        part for part in parts if part[1].changes
-    ]  # a lock that was settled before changes nothing
     ends = [decision.changes[0] for _, decision, _ in parts]
     if any(place for _, _, facts in parts for place in facts.places):
         cases = [

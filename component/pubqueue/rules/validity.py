@@ -281,8 +281,12 @@ def of_each(request: SettleEach) -> Refused | None:
     """Refuse a name or a span beyond its bounds; an id may occur twice."""
     template = request.template
     if isinstance(template, Settle):
-        one = template.remember and ("one",)  # each lock is remembered by itself
-        return of_settle(replace(template, ids=one or (), token=0))
+        if template.remember is None:
+            return of_settle(replace(template, ids=()))
+        unnamed = any(lock.token is None for lock in request.locks)
+        return of_settle(
+            replace(template, ids=("one",), token=None if unnamed else 0)
+        )  # each by itself
     return of_touch(replace(template, ids=()))
 
 
