@@ -14,11 +14,13 @@ from harness.batches.facts import who
 from harness.patience import TIMEOUT, until
 from harness.servers.users import SERVICE
 
+from pubqueue.faces.grpc.wire import ResourceKind, node_of
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Jid
 from pubqueue.model.replies import ConnectionEnded
 from pubqueue.rules.inspect import EndConnection, ReadConnections
+from pubqueue.rules.settle_each import SettleEach
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 INVALID = StatusCode.INVALID_ARGUMENT
@@ -235,6 +237,31 @@ async def test_what_a_closed_stream_has_delivered_stays_its_clients(side, v1, op
     again = open_stream()
     again.say(modify_deadline_ack_ids=[stream.messages[1].ack_id], modify_deadline_seconds=[0])
     assert await again.has(1) == [b"b"], "the one that was acknowledged is done"
+
+
+async def test_acknowledgements_that_have_come_count_though_the_client_has_cancelled_since(
+    side, v1, open_stream, monkeypatch
+):  # G30
+    handle, come, may_go_on = side.face.handle, asyncio.Event(), asyncio.Event()
+
+    async def held_up(by, request, size=0):
+        if isinstance(request, SettleEach):
+            come.set()
+            await may_go_on.wait()
+        return await handle(by, request, size)
+
+    stream = open_stream()
+    (name,) = await publish(v1, b"a")
+    await stream.has(1)
+    monkeypatch.setattr(side.face, "handle", held_up)
+    stream.say(ack_ids=[stream.messages[0].ack_id])
+    await come.wait()
+    await stream.close()
+    await quiet(side, v1)
+    may_go_on.set()
+    await until(lambda: not len(side.face.outstanding))
+    await quiet(side, v1)
+    assert await stored(side, name, node_of(BILL, ResourceKind.SUBSCRIPTION)) is None
 
 
 async def test_half_closed_by_the_client_it_ends_with_ok(open_stream):  # G30

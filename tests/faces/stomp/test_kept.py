@@ -1,6 +1,7 @@
 """What the service keeps of clients of STOMP counts in the budget of the process, and is gone when they are."""
 
 import socket
+from functools import partial
 from unittest.mock import Mock
 
 import pytest
@@ -333,13 +334,79 @@ async def test_what_waits_for_the_receipt_of_subscribe_and_has_no_room_then_goes
 class Unread:
     """A connection whose client reads nothing."""
 
-    unsent, is_full, is_open = 0, False, True
+    unsent, is_full, is_open, is_expected = 0, False, True, False
 
     def may_keep(self, _size):
         return True
 
     def write(self, data):
         self.unsent += len(data)
+
+    def expect_reading(self):
+        self.is_expected = True
+
+
+async def test_what_the_socket_has_not_taken_is_not_done():
+    connection, done = Unread(), []
+    wire = Wire(connection, lambda: None, lambda: None)
+    for name in "abc":
+        assert wire.offer(BODY, partial(done.append, name))
+    assert wire.waiting == 3 * len(BODY)
+    wire.drain(partial(done.append, "end"))
+    assert (done, connection.is_expected) == ([], True), "what is sent before the end is waited for"
+    connection.unsent = 1
+    wire.note_taken()
+    assert done == [], "one byte of the only one that was sent is missing"
+    connection.unsent, connection.is_open = 0, False
+    wire.drop()
+    assert done == [], "a transport that has ended has dropped what waited"
+
+
+async def test_the_end_comes_after_the_messages_that_were_sent_and_without_those_that_wait():
+    connection, done = Unread(), []
+    wire = Wire(connection, lambda: None, lambda: None)
+    for name in "abc":
+        assert wire.offer(BODY, partial(done.append, name))
+    wire.drain(partial(done.append, "end"))
+    connection.unsent = 0
+    wire.note_taken()
+    assert done == ["a", "end"]
+    wire.release()
+    assert (wire.waiting, done) == (0, ["a", "end"])
+
+
+async def test_in_mode_auto_all_before_the_receipt_of_disconnect_is_done_and_nothing_else(served):
+    etl, names = await served.log_in(), "abc"
+    bee = await served.works("bee", destination="/queue/large", ack="auto")
+    slow(served, bee)
+    for name in names:
+        answer = await etl.do("SEND", BODY, destination="/queue/large", item_id=name)
+        assert answer.command == "RECEIPT"
+    bee.say("DISCONNECT", receipt="last")
+    bee.writer.transport.resume_reading()
+    heard = [(await bee.hear()).headers]
+    while "item-id" in heard[-1]:
+        heard.append((await bee.hear()).headers)
+    got = [one["item-id"] for one in heard[:-1]]
+    assert heard[-1] == {"receipt-id": "last"}
+    left = {name: await stored(served.side, name, "large") for name in names}
+    assert [name for name, item in left.items() if item is None] == got
+    released = [item for item in left.values() if item is not None]
+    assert {(item.state, item.failed) for item in released} <= {(State.QUEUED, 0)}
+
+
+async def test_in_mode_auto_what_waits_here_when_the_connection_breaks_comes_again(served):
+    etl = await served.log_in()
+    bee = await served.works("bee", destination="/queue/large", ack="auto")
+    slow(served, bee)
+    answer = await etl.do("SEND", BODY, destination="/queue/large", item_id="a")
+    assert answer.command == "RECEIPT"
+    await until(lambda: any(one.connection.unsent for one in served.face.protocols))
+    bee.writer.transport.abort()
+    await until(lambda: len(served.face.protocols) == 1)
+    await served.broker.settled()
+    item = await stored(served.side, "a", "large")
+    assert (item.state, item.failed) == (State.QUEUED, 1)
 
 
 async def test_much_is_counted_before_it_is_sent():

@@ -12,6 +12,7 @@ from harness.patience import turns, until
 from harness.servers.users import RIGHT
 from structlog.testing import capture_logs
 
+from pubqueue.engine.connections import Reason
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.faces.stomp.settings import StompSettings
 from pubqueue.model.entities import ItemId, NodeName, State
@@ -85,6 +86,65 @@ async def test_in_mode_auto_a_message_is_done_when_it_has_left(served):  # S14
     assert ["ack" in (await bee.hear()).headers for _ in range(3)] == [False] * 3
     while any([await stored(served.side, name) for name in "abc"]):  # awaited
         await turns(1)
+
+
+def _disconnects(_served, bee):
+    bee.say("DISCONNECT", receipt="last")
+    return "RECEIPT"
+
+
+def _disconnects_without_a_receipt(_served, bee):
+    bee.say("DISCONNECT")
+
+
+def _errs(_served, bee):
+    bee.say("ACK", id="nothing")
+    return "ERROR"
+
+
+def _closes(_served, bee):
+    bee.writer.write_eof()
+
+
+def _breaks(_served, bee):
+    bee.writer.transport.abort()
+
+
+def _is_dismissed(served, _bee):
+    (protocol,) = [one for one in served.face.protocols if one.address.startswith("bee@")]
+    protocol.connection.dismiss()
+    return "ERROR"
+
+
+def _is_cut(served, _bee):
+    (protocol,) = [one for one in served.face.protocols if one.address.startswith("bee@")]
+    protocol.connection.cut(Reason.IDLE)
+    return "ERROR"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize(
+    "leave",
+    [
+        *(_disconnects, _disconnects_without_a_receipt, _errs),
+        *(_closes, _breaks, _is_dismissed, _is_cut),
+    ],
+)
+async def test_in_mode_auto_what_was_received_does_not_come_again_however_the_client_leaves(
+    served, leave, version
+):  # S14
+    etl, names = await served.log_in(), [f"{number}" for number in range(20)]
+    bee = await served.works(ack="auto", version=version)
+    for name in names:
+        etl.say("SEND", b"text", destination="/queue/jobs", item_id=name)
+    for _ in names:
+        assert (await bee.hear()).command == "MESSAGE"
+    if (last := leave(served, bee)) is not None:
+        assert (await bee.hear()).command == last
+    bee.close()
+    await until(lambda: len(served.face.protocols) == 1)
+    await served.broker.settled()
+    assert [name for name in names if await stored(served.side, name)] == []
 
 
 async def test_an_ack_of_what_is_not_held_is_refused(served):  # S15

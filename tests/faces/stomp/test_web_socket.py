@@ -92,6 +92,23 @@ async def test_a_client_sends_and_receives(service):  # N27
         assert client.socket.close_code == 1000
 
 
+async def test_in_mode_auto_what_was_received_does_not_come_again_after_the_end(service):  # S14
+    names = [f"{number}" for number in range(9)]
+    async with connected(service) as etl:
+        await etl.log_in()
+        async with connected(service) as bee:
+            await bee.log_in("bee")
+            await bee.say("SUBSCRIBE", destination="/queue/jobs", id="1", ack="auto", receipt="1")
+            assert (await bee.hear()).command == "RECEIPT"
+            for name in names:
+                await etl.say("SEND", b"x" * 60_000, destination="/queue/jobs", item_id=name)
+            assert [(await bee.hear()).headers["item-id"] for _ in names] == names
+        await etl.say("SEND", b"x", destination="/queue/jobs", item_id="last", receipt="1")
+        assert (await etl.hear()).command == "RECEIPT"
+        await etl.say("SUBSCRIBE", destination="/queue/jobs", id="1", ack="client")
+        assert (await etl.hear()).headers["item-id"] == "last"
+
+
 async def test_frames_may_be_split_over_messages_and_bodies_have_any_bytes(service):  # N27
     body = bytes(range(256)) * 4
     async with connected(service) as client:

@@ -52,6 +52,8 @@ class _Stream(Struct):
     credit: Credit
     deadline: int
     answers: list[v1.StreamingPullResponse]
+    settling: asyncio.Lock
+    """Held while a request is being settled."""
     is_over: bool = False
 
 
@@ -75,9 +77,13 @@ async def streaming_pull(
             async for answer in _answers(stream):
                 yield answer
         finally:
-            reading.cancel()
-            _leave(stream)
-            await asyncio.gather(reading, return_exceptions=True)
+            try:
+                async with stream.settling:
+                    pass  # acknowledgements that have come count, also if the client has cancelled since
+            finally:
+                reading.cancel()
+                _leave(stream)
+                await asyncio.gather(reading, return_exceptions=True)
     finally:
         call.backend.close_stream(opened)
 
@@ -122,7 +128,8 @@ async def _opened(call: Call, opened: OpenStream, first: v1.StreamingPullRequest
     node = await subscriptions.found(call, first.subscription)
     subscriptions.check_attached(node)
     opened.node, opened.credit = node.name, Credit(messages, size, opened.changed.set)
-    return _Stream(call, opened, node, first.subscription, opened.credit, deadline, [])
+    subscription, settling = first.subscription, asyncio.Lock()
+    return _Stream(call, opened, node, subscription, opened.credit, deadline, [], settling)
 
 
 def _deadline(given: int) -> int:
@@ -168,17 +175,16 @@ async def _settle(stream: _Stream, request: v1.StreamingPullRequest) -> None:
     spans, named = request.modify_deadline_seconds, request.modify_deadline_ack_ids
     if len(spans) != len(named):
         raise invalid("modify_deadline_seconds and modify_deadline_ack_ids differ in length")
-    if request.ack_ids:
-        confirm_acks(
-            stream.answers,
-            await subscriptions.settle(call, name, request.ack_ids, subscriptions.ACK),
-        )
     by_span: dict[int, list[str]] = {}
     for span, ack_id in zip(spans, named, strict=True):
         by_span.setdefault(span, []).append(ack_id)
-    for span, ack_ids in by_span.items():
-        change = subscriptions.Change(span)
-        confirm_deadlines(stream.answers, await subscriptions.settle(call, name, ack_ids, change))
+    async with stream.settling:
+        if request.ack_ids:
+            settled = await subscriptions.settle(call, name, request.ack_ids, subscriptions.ACK)
+            confirm_acks(stream.answers, settled)
+        for span, ack_ids in by_span.items():
+            settled = await subscriptions.settle(call, name, ack_ids, subscriptions.Change(span))
+            confirm_deadlines(stream.answers, settled)
     stream.opened.changed.set()
 
 

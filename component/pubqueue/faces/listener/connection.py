@@ -210,6 +210,10 @@ class ClientConnection(asyncio.Protocol):
         """Close the connection after sending the waiting data, as long as the client reads it."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+        self.expect_reading()
+
+    def expect_reading(self) -> None:
+        """Cut the connection if the client does not read what waits for it, in the time that it has for that."""
         if self._admission.bounds.unread:
             self.expect(self._admission.bounds.unread, Reason.UNREAD)
 

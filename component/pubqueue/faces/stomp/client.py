@@ -66,7 +66,8 @@ class Wire:
         """Whether that was much."""
         self._refused = self._reserved = 0
         """The bytes of a message for which the account had no room, and those of one that may come now."""
-        self._is_due = self._is_looking = False
+        self._is_due = self._looks_soon = False
+        self._looking: asyncio.TimerHandle | None = None
         self.last_written = self._loop.time()
         """When something was last sent."""
 
@@ -138,8 +139,32 @@ class Wire:
         if not self._held:
             self._on_room()
 
+    def drain(self, call: Callable[[], None]) -> None:
+        """Forget waiting messages, and call when the socket has taken those before them."""
+        self.flush()
+        self._held.clear()
+        self._held_bytes = self._refused = self._reserved = 0
+        if self._leaving:
+            self._leaving.append((self._leaving[-1][0], call))
+            self._connection.expect_reading()
+            self._look_soon()
+        else:
+            call()
+
+    def note_taken(self) -> None:
+        """Call for the messages that the socket has taken so far.
+
+        A transport that was closed may have dropped what waited in it, so nothing more is known then.
+        """
+        if not self._connection.is_open:
+            return
+        taken = self._written - self._connection.unsent
+        while self._leaving and self._leaving[0][0] <= taken:
+            self._leaving.popleft()[1]()
+
     def drop(self) -> None:
-        """Forget waiting messages: the client is gone, or has got its last frame."""
+        """Forget waiting messages, once it is noted what was taken: the client is gone, or has got its last frame."""
+        self.note_taken()
         self._held.clear()
         self._leaving.clear()
         self._held_bytes = self._refused = self._reserved = 0
@@ -164,16 +189,18 @@ class Wire:
             self._look_soon()
 
     def _look_soon(self) -> None:
-        if not self._is_looking:
-            self._is_looking = True
+        """Look in the next turn of the loop, also if it was to be done later: what was written now may be taken by then."""
+        if not self._looks_soon:
+            self._looks_soon = True
             self._loop.call_soon(self._look)
 
     def _look(self) -> None:
         """Call for the messages that the socket has taken, note what waits, and take a message again that there is room for."""
-        self._is_looking = False
-        taken = self._written - self._connection.unsent
-        while self._leaving and self._leaving[0][0] <= taken:
-            self._leaving.popleft()[1]()
+        self._looks_soon = False
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        self.note_taken()
         self._reserved = 0
         if self._refused and self._connection.may_keep(self._refused):
             self._reserved, self._refused = self._refused, 0
@@ -184,9 +211,8 @@ class Wire:
         if self._reserved:
             self._on_room()
         is_urgent = bool(self._leaving or self._refused or self._reserved)
-        if (is_urgent or is_much) and not self._is_looking and self._connection.is_open:
-            self._is_looking = True
-            self._loop.call_later(LOOK if is_urgent else SELDOM, self._look)
+        if (is_urgent or is_much) and not self._looks_soon and self._connection.is_open:
+            self._looking = self._loop.call_later(LOOK if is_urgent else SELDOM, self._look)
 
 
 # The pending answers of a client: each RECEIPT is sent when its frame is done, in the order of the frames.

@@ -324,6 +324,7 @@ class StompProtocol(asyncio.Protocol):
             return
         if self._by is not None and how is Departure.LOST:
             self._face.charge(self._by)
+        self._wire.flush()
         self._wire.drop()
         self._wire.put(error(problem, self._version, receipt))
         self._end(how)
@@ -357,7 +358,12 @@ class StompProtocol(asyncio.Protocol):
         if self.stage is Stage.ENDING:
             return b""
         self._wire.flush()
+        self._wire.note_taken()
         return error(FAREWELLS.get(reason, CUT), self._version)
+
+    def eof_received(self) -> None:
+        """Note what the client may have read: it sends no more, and the connection is closed."""
+        self._wire.note_taken()
 
     def connection_lost(self, _problem: Exception | None) -> None:
         """Forget it; its items go to other workers."""

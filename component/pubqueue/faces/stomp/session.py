@@ -131,16 +131,24 @@ class StompSession:
         return self.transactions.abort(frame, owed)
 
     def disconnect(self, _frame: Frame, owed: Owed) -> None:
-        """Release all held items, without counting failures; then end."""
-        owed.then = self._end
-        self.leave(Departure.CLOSED, partial(self._client.answers.done, owed))
+        """Release all held items, without counting failures; then end.
 
-    def leave(self, how: Departure, call: Callable[[], None] = lambda: None) -> None:
-        """Release all held items, and call when that is done. Leaving twice does no harm."""
-        if self._client.has_left:
-            return
-        self._settle_taken()
+        Messages that need no ACK and come before the RECEIPT are done, because whoever gets the RECEIPT has got them.
+        """
+        owed.then = self._end
         self._client.has_left = True
+        self.room_changed()
+        done = partial(self._client.answers.done, owed)
+        self._client.wire.drain(partial(self._release, Departure.CLOSED, done))
+
+    def leave(self, how: Departure) -> None:
+        """Release all held items, except those that were sent and need no ACK. Leaving twice does no harm."""
+        self._client.has_left = True
+        self._release(how)
+
+    def _release(self, how: Departure, call: Callable[[], None] = lambda: None) -> None:
+        """Release all held items, and call when that is done."""
+        self._settle_taken()
         self.subscriptions.leave(how, call)
         self.unsettled.clear()
         self.transactions.clear()
@@ -236,7 +244,7 @@ class StompSession:
     def _settle_taken(self) -> None:
         """Retract the messages that the socket has taken."""
         taken, self._taken = self._taken, []
-        if taken and not self._client.has_left:
+        if taken:
             self.unsettled.retract(taken)
 
 

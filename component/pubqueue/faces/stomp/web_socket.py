@@ -105,6 +105,7 @@ class StompDoor:
             timeout=CLOSING,
             compress=False,
             autoping=False,
+            autoclose=False,
         )
         try:
             await socket.prepare(request)
@@ -192,8 +193,9 @@ class WebSocketTransport(asyncio.Transport):
                 continue
             if message.type is WSMsgType.PONG:
                 continue
-            if message.type not in MESSAGES:
-                return  # the end, in order or by a fault of the client
+            if message.type not in MESSAGES:  # the end, in order or by a fault of the client
+                self._client.eof_received()
+                return
             if not message.data:  # no client has a reason, and thousands of these are as many bytes
                 self.abort()
                 return
