@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pubqueue.curb.queue import Queue
     from pubqueue.faces.listener import ClientConnection
 
+_MODES: Final = frozenset({"auto", "client", "client-individual"})
+"""Values of the header `ack` in STOMP 1.2."""
+
 SERVER: Final = "curb/idea.1.0 STOMP 1.2 subset"
 COUNT: Final = "./count"
 """The one destination that is checked, in SUBSCRIBE only."""
@@ -268,7 +271,7 @@ class Client(asyncio.Protocol):
     def _subscribe(self, frame: Frame) -> None:
         identity, mode = frame.headers["id"], frame.headers.get("ack", "auto")
         is_count = frame.headers["destination"] == COUNT
-        if mode not in V12.modes or (mode != "client-individual" and not is_count):
+        if mode not in _MODES or (mode != "client-individual" and not is_count):
             raise RefusedError("bad header", "the one mode here is ack:client-individual")
         if is_count and self._counting is None and identity != self._subscription:
             self._counting, self._counted = identity, -1

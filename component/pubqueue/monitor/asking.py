@@ -12,7 +12,7 @@ from multidict import MultiDict
 
 from pubqueue.faces import checks
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import MAX_BODY_BYTES, REQUEST, split
+from pubqueue.faces.http.host import MAX_BODY_BYTES, REQUEST, is_same_origin, split
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.operations.table import performed
 
@@ -203,10 +203,7 @@ def is_from_here(request: web.Request) -> bool:
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
         return False
     origin = request.headers.get("Origin")
-    if origin is None:
-        return True
-    parts = split(origin)
-    return parts is not None and parts.netloc == request.host
+    return origin is None or is_same_origin(origin, request.host)
 
 
 def is_private(request: web.Request) -> bool:

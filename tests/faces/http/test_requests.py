@@ -9,6 +9,7 @@ from harness.patience import TIMEOUT
 from structlog.testing import capture_logs
 
 from pubqueue.faces.http import HttpHost
+from pubqueue.faces.http.host import is_same_origin
 from pubqueue.faces.listener import Place
 
 HOST = "127.0.0.1"
@@ -205,3 +206,48 @@ class _OnePath:
             return web.Response()
 
         app.router.add_get("/echo", answer)
+
+
+# --- pages of other sites ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "is_same"),
+    [
+        # a browser's; and the address that is called, as websocket-client, Tyrus and vert.x send it
+        *[
+            (f"{scheme}://{host}", host, True)
+            for scheme in ("http", "https", "ws", "wss", "WS")
+            for host in ("127.0.0.1:8080", "queue.example.org", "[::1]:8080", "localhost:1")
+        ],
+        ("https://Queue.example.org", "queue.Example.org", True),
+        # the port of the scheme need not be written
+        ("http://a.example:80", "a.example", True),
+        ("ws://a.example", "a.example:80", True),
+        ("wss://a.example", "a.example:443", True),
+        ("https://a.example:443", "a.example", True),
+        ("http://a.example:443", "a.example", False),
+        ("ws://a.example", "a.example:443", False),
+        ("https://a.example", "a.example:80", False),
+        # another host or port
+        ("http://a.example:8081", "a.example:8080", False),
+        ("http://a.example", "a.example:8080", False),
+        ("http://evil.example", "a.example", False),
+        ("http://a.example.evil.example", "a.example", False),
+        ("http://evil.example/a.example", "a.example", False),
+        ("http://a.example@evil.example", "a.example", False),
+        ("http://evil.example@a.example", "a.example", False),
+        # no origin of a host
+        *[
+            (origin, "a.example", False)
+            for origin in ("", "null", "a.example", "//a.example", "file://a.example", "http://[")
+        ],
+        ("http://", "", False),
+        ("http://:80", "", False),
+        ("http:///", "", False),
+        ("http://a.example/", "a.example", False),
+        ("http://a.example\u2100", "a.example", False),
+    ],
+)
+def test_the_same_host_and_port_are_the_same_origin(origin, host, is_same):  # N27
+    assert is_same_origin(origin, host) is is_same

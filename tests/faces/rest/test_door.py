@@ -1,5 +1,6 @@
 """Who is let in: by credentials of this face, and from no page of another site."""
 
+import httpx
 import pytest
 from faces.rest.clients import client, follow
 from harness.servers.users import RIGHT
@@ -36,9 +37,15 @@ async def test_users_of_other_faces_and_wrong_passwords_are_strangers(rest):  # 
         ({"Origin": "https://evil.example"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 201),
+        ({"Origin": "http://HOST"}, 201),
+        ({"Origin": "HTTP://HOST", "Sec-Fetch-Site": "same-origin"}, 201),
+        ({"Origin": "http://HOST", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "http://HOST:1"}, 403),
     ],
 )
 async def test_pages_of_other_sites_cannot_post(rest, headers, status):
     etl = await rest.as_()
+    host = httpx.URL(rest.root).netloc.decode()
+    headers = {name: value.replace("HOST", host) for name, value in headers.items()}
     to = await follow(etl, "/queues/jobs", "post-message")
     assert (await etl.post(to, headers=headers, content=b"x")).status_code == status

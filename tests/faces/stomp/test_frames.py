@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from pubqueue.faces.stomp import frames
-from pubqueue.faces.stomp.codec import V10, V11, V12, Frame, FrameReader, Side, write
+from pubqueue.faces.stomp.codec import V10, V11, V12, VERSIONS, Frame, FrameReader, Side, write
 from pubqueue.faces.stomp.frames import (
     MAX_WINDOW,
     ROWS,
@@ -249,7 +249,6 @@ def test_credit(headers, window):  # S25
     [
         ({"selector": "a = 1"}, V12, Message.NOT_SUPPORTED),
         ({"ack": "mine"}, V12, Message.BAD_HEADER),
-        ({"ack": "client-individual"}, V10, Message.BAD_HEADER),
         ({"prefetch-count": "-1"}, V12, Message.BAD_HEADER),
         ({"consumer-window-size": "1024"}, V12, Message.NOT_SUPPORTED),
         ({"destination": "/dsub/a"}, V12, Message.NO_SUCH_KIND),
@@ -258,6 +257,14 @@ def test_credit(headers, window):  # S25
 def test_what_a_subscribe_cannot_have(headers, version, message):
     given = {"destination": "/queue/jobs", "id": "1"} | headers
     assert wanted(given, version).message == message
+
+
+def test_each_mode_is_there_in_each_version():
+    given = {"destination": "/queue/jobs", "id": "1"}
+    assert {wanted(given, version).mode for version in VERSIONS.values()} == {Mode.AUTO}
+    for mode in ("auto", "client", "client-individual"):
+        found = [wanted(given | {"ack": mode}, version).mode for version in VERSIONS.values()]
+        assert found == [Mode(mode)] * 3
 
 
 def test_in_1_0_the_destination_is_the_id_if_there_is_none():

@@ -36,6 +36,19 @@ async def test_a_message_is_sent_received_and_acknowledged(served, version):  # 
     assert await stored(served.side, message.headers["item-id"]) is None
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_an_ack_may_have_all_headers_of_its_message(served, version):  # S09
+    etl, bee = await served.log_in(), await served.works("bee", version)
+    await etl.do("SEND", b"text", destination="/queue/jobs", item_id="a", url="http://x/y:1")
+    given = (await bee.hear()).headers
+    assert (given["content-length"], given["url"]) == ("4", "http://x/y:1")
+    named = {"id": given["ack"]} if version == "1.2" else {}
+    lines = [f"{name}:{value}\n" for name, value in ({"receipt": "done"} | given | named).items()]
+    bee.write(f"ACK\n{''.join(lines)}\n\0".encode())  # not escaped, and with its content-length
+    assert (await bee.answer()).headers == {"receipt-id": "done"}
+    assert await stored(served.side, "a") is None
+
+
 async def test_an_id_that_is_known_is_a_duplicate_and_another_body_under_it_is_refused(served):
     etl = await served.log_in()
     await put(etl, "a")

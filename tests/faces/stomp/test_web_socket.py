@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import pytest
+import stomp
 from faces.stomp.served.service import SERVED, StompService
+from faces.stomp.test_stock_clients import Heard
 from harness.documents.documented import ROOT, blocks
 from harness.operators.browser import chromium
 from harness.operators.page_server import page_server
@@ -122,9 +124,19 @@ async def test_frames_may_be_split_over_messages_and_bodies_have_any_bytes(servi
 
 
 @pytest.mark.parametrize(
-    ("origin", "enters"), [(ORIGIN, True), ("https://evil.example", False), ("null", False)]
+    ("origin", "enters"),
+    [
+        (ORIGIN, True),
+        ("http://HOST", True),
+        ("ws://HOST", True),
+        ("http://HOST:1", False),
+        ("http://127.0.0.1:1", False),
+        ("https://evil.example", False),
+        ("null", False),
+    ],
 )
-async def test_only_pages_of_the_listed_origins_connect(service, origin, enters):  # N27
+async def test_only_pages_of_the_listed_origins_and_our_own_connect(service, origin, enters):  # N27
+    origin = origin.replace("HOST", service.http)
     if enters:
         async with connected(service, origin=origin) as client:
             assert (await client.log_in()).command == "CONNECTED"
@@ -132,6 +144,26 @@ async def test_only_pages_of_the_listed_origins_connect(service, origin, enters)
     with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
         async with connected(service, origin=origin):
             pass
+
+
+def work_with_stomp_py(address):
+    """Send and take a message with stomp.py, which names the address that it calls as its origin; return the body."""
+    heard = Heard()
+    connection = stomp.WSConnection([address], ws_path="/stomp")
+    connection.set_listener("", heard)
+    connection.connect("etl", RIGHT, wait=True)
+    connection.send("/queue/jobs", "hello")
+    connection.subscribe("/queue/jobs", "s", "client-individual")
+    frame = heard.messages.get(timeout=TIMEOUT)
+    connection.ack(frame.headers["ack"], receipt="r")
+    assert heard.receipts.get(timeout=TIMEOUT) == "r"
+    connection.disconnect()
+    return frame.body
+
+
+async def test_stomp_py_connects_as_it_is(service):  # N25, N27
+    host, _, port = service.http.rpartition(":")
+    assert await asyncio.to_thread(work_with_stomp_py, (host, int(port))) == "hello"
 
 
 async def test_a_wrong_passcode_is_an_error_and_the_end(service):

@@ -354,6 +354,7 @@ async def test_payloads_are_shown_to_operators_only(service, visitor):
         ({}, {"Origin": "https://evil.example"}),
         ({}, {"Origin": "null"}),
         ({}, {"Origin": "http://["}),
+        ({}, {"Origin": "//127.0.0.1"}),
         ({}, {"Sec-Fetch-Site": "cross-site"}),
         ({}, {"Sec-Fetch-Site": "same-site"}),
     ],

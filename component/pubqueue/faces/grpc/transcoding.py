@@ -37,7 +37,7 @@ from pubqueue.faces.grpc.subscriptions import MAX_ACK_IDS
 from pubqueue.faces.grpc.topics import MAX_MESSAGES
 from pubqueue.faces.grpc.wire import MAX_ATTRIBUTES, tech
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import CHALLENGES, allow, client
+from pubqueue.faces.http.host import CHALLENGES, allow, client, is_same_origin
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
@@ -224,11 +224,12 @@ def _credentials(request: web.Request) -> Credentials | None:
     """Return what a request proves its account with; None: it has nothing, and comes from a program on this machine.
 
     Raises:
-        CallError: its credentials cannot be read; or a page in a browser has caused it, and without credentials that would be
+        CallError: its credentials cannot be read; or a page of another site has caused it, and without credentials that would be
             enough for the account of `anonymous`.
 
     """
-    if "Origin" in request.headers:
+    origin = request.headers.get("Origin")
+    if origin is not None and not is_same_origin(origin, request.host):
         raise CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
     if values := request.headers.getall("Authorization", ()):
         if (found := credentials_in(values)) is None:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -34,7 +35,7 @@ from pubqueue.faces.listener.connection import network_of
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
     from urllib.parse import SplitResult
 
     from aiohttp import StreamReader
@@ -610,3 +611,21 @@ def split(url: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts
+
+
+PORTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"http": ":80", "ws": ":80", "https": ":443", "wss": ":443"}
+)
+"""The schemes of an origin, with the port that need not be written."""
+
+
+def is_same_origin(origin: str, host: str) -> bool:
+    """Return whether the field `Origin` names the host and the port of the field `Host`, so that no other site is meant.
+
+    Its scheme does not matter: libraries for WebSocket send the address that they call, as `ws:`, `wss:` or `http:`.
+    """
+    scheme, colon, rest = origin.lower().partition("://")
+    port = PORTS.get(scheme)
+    if port is None or not colon or not host or split(origin) is None:
+        return False
+    return host.lower() in {rest, rest.removesuffix(port), f"{rest}{port}"}

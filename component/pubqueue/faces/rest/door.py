@@ -17,7 +17,7 @@ from pubqueue.engine.connections import HttpRequests
 from pubqueue.engine.observe import Traffic
 from pubqueue.faces.checks import is_trusted
 from pubqueue.faces.http import host
-from pubqueue.faces.http.host import client, connection, unauthorized
+from pubqueue.faces.http.host import client, connection, is_same_origin, unauthorized
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, unavailable
 from pubqueue.faces.rest import exchange
 from pubqueue.faces.rest.exchange import Exchange, answer, too_large
@@ -218,10 +218,9 @@ def check_origin(
     if method in SAFE:
         return
     origin = headers.get("Origin")
-    if origin is not None:
-        ours = urlsplit(base)
-        if origin == f"{ours.scheme}://{ours.netloc}" or origin in settings.cors_origins:
-            return
-    elif headers.get("Sec-Fetch-Site", "none") != "cross-site":
+    if origin is not None and origin in settings.cors_origins:
+        return
+    is_ours = origin is None or is_same_origin(origin, urlsplit(base).netloc)
+    if is_ours and headers.get("Sec-Fetch-Site", "none") != "cross-site":
         return
     raise ProblemError(403, "forbidden", "requests from pages of this origin are not accepted")

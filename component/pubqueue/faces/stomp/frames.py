@@ -493,6 +493,9 @@ class Mode(StrEnum):
     INDIVIDUAL = "client-individual"
 
 
+_MODES: Final[Mapping[str, Mode]] = MappingProxyType({mode.value: mode for mode in Mode})
+"""All modes, in each version: 1.0 does not have the last, but clients ask for it, and brokers give it."""
+
 WINDOWS: Final[Mapping[Mode, int]] = MappingProxyType(
     {Mode.AUTO: 100, Mode.CLIENT: 100, Mode.INDIVIDUAL: 1}
 )
@@ -523,10 +526,8 @@ def wanted(headers: Mapping[str, str], version: Version) -> Wanted | Problem:
     to = destination_of(headers["destination"])
     if isinstance(to, Problem):
         return to
-    wanted = headers.get("ack", Mode.AUTO)
-    if wanted not in version.modes:
-        return Problem(Message.BAD_HEADER, f"ack has to be {', '.join(sorted(version.modes))}")
-    mode = Mode(wanted)
+    if (mode := _MODES.get(headers.get("ack", Mode.AUTO))) is None:
+        return Problem(Message.BAD_HEADER, f"ack has to be {', '.join(_MODES)}")
     window = window_of(headers, mode)
     if isinstance(window, Problem):
         return window

@@ -42,8 +42,8 @@ class StompSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The path at which STOMP is served over WebSocket, such as /stomp, on the addresses of `http`. These have to use TLS, be loopback
     addresses or be behind `http_proxies`. Empty: nowhere."""
     origins: tuple[str, ...] = ()
-    """Origins whose pages may connect over WebSocket, such as https://app.example.org; none, unless they are named. Clients
-    outside a browser send no origin."""
+    """Origins whose pages may connect over WebSocket, such as https://app.example.org; without them only pages of the same host and
+    port may. Clients outside a browser send no origin, or the address that they call."""
     heart_beat: Annotated[float, msgspec.Meta(ge=0.1, le=3_600)] = 10.0
     """Seconds between heart-beats that are offered to clients, in both directions."""
     login_timeout: Annotated[float, msgspec.Meta(gt=0, le=3_600)] = 10.0

@@ -21,6 +21,7 @@ from pubqueue.faces.http.host import (
     check_one_authorization,
     client,
     connection,
+    is_same_origin,
     watch,
 )
 from pubqueue.faces.stomp.face import StompFace
@@ -61,7 +62,7 @@ logging.getLogger("aiohttp.websocket").setLevel(
 class StompDoor:
     """Serves STOMP at a path, for the face that serves at the time.
 
-    Pages of these origins may connect, and clients that send no origin. `is_trusted` returns whether a client without TLS
+    Pages of these origins may connect, and of our own; clients that send no origin, or the address that they call. `is_trusted` returns whether a client without TLS
     may send a passcode, by its address.
     """
 
@@ -95,7 +96,8 @@ class StompDoor:
                 text="Try again later.\n", headers={"Retry-After": "1"}
             )
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in self._origins:
+        is_known = origin is None or origin in self._origins
+        if not is_known and not is_same_origin(origin or "", request.host):
             raise web.HTTPForbidden(text="Pages of this origin may not connect.\n")
         if not at.is_private and not self._is_trusted(at.peer):
             raise web.HTTPForbidden(text="This needs TLS.\n")

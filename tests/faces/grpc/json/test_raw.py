@@ -201,6 +201,7 @@ async def test_a_fault_of_ours_shows_nothing(side, http, monkeypatch):  # G45, G
 PAGES = [
     ({"Origin": "http://evil.example"}, 403, "PERMISSION_DENIED"),
     ({"Origin": "null"}, 403, "PERMISSION_DENIED"),
+    ({"Origin": "http://evil.example", "Host": "evil.example"}, 401, "UNAUTHENTICATED"),
     ({"Host": "evil.example"}, 401, "UNAUTHENTICATED"),
     ({"Host": "evil.example:8086"}, 401, "UNAUTHENTICATED"),
     ({"Host": "127.0.0.1.evil.example"}, 401, "UNAUTHENTICATED"),
