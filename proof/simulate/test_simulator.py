@@ -1,6 +1,5 @@
 """The simulator would see a broken promise, and shows it again; `tests/engine/test_simulated.py` is a short form of `make simulate`."""
 
-import asyncio
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -294,9 +293,8 @@ async def settled_twice(place, oracle, **first):
     by_token = {"token": item.token, "remember": MAX_SETTLED_REMEMBERED}
     for number, how in enumerate(({"token": item.token, **first}, by_token)):
         process.hear(Ask(said.by.jid, number, replace(said, **how)))
-        await asyncio.sleep(1)
+        await process.broker.handle(publishes("b"))  # is answered after it
     instance.end()
-    await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize(
