@@ -133,7 +133,7 @@ class StompSession:
     def disconnect(self, _frame: Frame, owed: Owed) -> None:
         """Release all held items, without counting failures; then end.
 
-        Messages that need no ACK and come before the RECEIPT are done, because a client that gets the RECEIPT has got them.
+        Messages that need no ACK and come before the RECEIPT are done: a client that gets the RECEIPT has got them.
         """
         owed.then = self._end
         self._client.has_left = True

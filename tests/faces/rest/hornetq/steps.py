@@ -1,8 +1,10 @@
 """Steps of clients of the profile `hornetq`, which follow the links that they are given."""
 
+import asyncio
+
 from faces.rest.clients import links
 
-from pubqueue.rules.registrations import ListRegistrations
+from pubqueue.rules.registrations import ListRegistrations, NotePush
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -53,3 +55,17 @@ async def consumers(rest):
 
 async def no_consumers(rest):
     return not await consumers(rest)
+
+
+def held_up(rest, monkeypatch):
+    """Have the notes of consumers wait for the turn of their account for ever; return the event that one does."""
+    submit, waits = rest.face.submit, asyncio.Event()
+
+    async def waiting(by, request, size=0):
+        if isinstance(request, NotePush):
+            waits.set()
+            await asyncio.Event().wait()
+        return await submit(by, request, size)
+
+    monkeypatch.setattr(rest.face, "submit", waiting)
+    return waits

@@ -7,7 +7,16 @@ from functools import partial
 import pytest
 from faces.contract import make_store
 from faces.rest.clients import Served, a_face, hosted, served
-from faces.rest.hornetq.steps import FORM, consumer, consumers, create, lead, msg, no_consumers
+from faces.rest.hornetq.steps import (
+    FORM,
+    consumer,
+    consumers,
+    create,
+    held_up,
+    lead,
+    msg,
+    no_consumers,
+)
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 from harness.servers.users import SERVICE
@@ -55,6 +64,27 @@ async def test_a_consumer_is_made_and_its_first_message_is_retracted_as_it_is_se
     assert msg(message).keys() == {"consume-next", "consumer"}
     assert msg(message)["consumer"] == made.headers["Location"]
     await until(partial(is_empty, rest))
+
+
+async def test_a_client_that_goes_before_its_message_is_sent_locks_none(
+    rest, etl, bee, monkeypatch
+):  # H09
+    made = await consumer(bee)
+    await create(etl, b"one")
+    with monkeypatch.context() as patch:
+        waits = held_up(rest, patch)
+        asking = asyncio.create_task(bee.post(msg(made)["consume-next"]))
+        await waits.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await until(partial(is_free, rest))
+    other = await consumer(etl)
+    assert (await etl.post(msg(other)["consume-next"])).content == b"one"
+
+
+async def is_free(rest):
+    found = await counts(rest)
+    return (found["messages"], found["locked"]) == (1, 0)
 
 
 async def is_empty(rest):

@@ -4,8 +4,8 @@ import asyncio
 import re
 
 import pytest
-from faces.rest.clients import served
-from faces.rest.hornetq.steps import FORM, consumers, create, lead, msg
+from faces.rest.clients import client, served
+from faces.rest.hornetq.steps import FORM, consumers, create, held_up, lead, msg
 from harness.patience import TIMEOUT, until
 
 from pubqueue.stores.sqlite import SqliteStore
@@ -104,6 +104,21 @@ async def test_a_durable_subscription_goes_on_under_its_name_over_a_restart(tmp_
             fresh = await subscribe(bee, **named)
             assert (await bee.post(msg(fresh)["consume-next"])).status_code == 503
             assert rest.face.pushing.working == frozenset(), "it is pulled, not pushed"
+
+
+async def test_what_was_received_does_not_come_again_though_the_client_has_gone_since(
+    rest, etl, bee, monkeypatch
+):  # H33
+    named = {"durable": "true", "name": "mine"}
+    made = await subscribe(bee, **named)
+    for body in (b"one", b"two"):
+        await create(etl, body, NEWS)
+    with monkeypatch.context() as patch:
+        held_up(rest, patch)
+        async with client(rest.root, "bee") as leaving:
+            assert (await leaving.post(msg(made)["consume-next"])).content == b"one"
+    again = await subscribe(bee, **named)
+    assert (await bee.post(msg(again)["consume-next"])).content == b"two"
 
 
 def path(url):

@@ -85,12 +85,12 @@ async def _moved(exchange: Exchange, by: Principal, row: Registration, item: Ite
     """Record the message that the consumer gets, before it is sent: the next request may go to another instance.
 
     Raises:
-        ProblemError: the consumer was closed meanwhile; the message is released.
+        ProblemError: the consumer was closed meanwhile; the message is released, as it is if the client has gone.
 
     """
     try:
         return await noted(exchange, row, position=item.token)
-    except ProblemError:
+    except BaseException:
         exchange.face.pulling.release(by, exchange.node, item)
         raise
 
@@ -370,9 +370,23 @@ async def noted(
         ProblemError: it was closed meanwhile.
 
     """
+    note = note_of(exchange, row, position=position, following=following, until=until)
+    page: Registrations = await exchange.ask(note)
+    return page.entries[0]
+
+
+def note_of(
+    exchange: Exchange,
+    row: Registration,
+    *,
+    position: int = 0,
+    following: str = "",
+    until: Millis = NO_TIME,
+) -> NotePush:
+    """Return the request that records what became of a consumer."""
     service = exchange.face.pulling.service
     latest = exchange.face.pulling.latest if row.is_pulled else None
-    note = NotePush(
+    return NotePush(
         service,
         row.name,
         RUNNER,
@@ -381,8 +395,6 @@ async def noted(
         until=until,
         latest=latest,
     )
-    page: Registrations = await exchange.ask(note)
-    return page.entries[0]
 
 
 OF_QUEUE: Final = ("autoAck", "selector")

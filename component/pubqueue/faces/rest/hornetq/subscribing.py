@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
+from pubqueue.faces.http.problems import bad_request, not_found
 from pubqueue.faces.rest.exchange import answer, wait_of
 from pubqueue.faces.rest.hornetq.destinations import linked
 from pubqueue.faces.rest.hornetq.pulling import (
@@ -25,6 +24,7 @@ from pubqueue.faces.rest.hornetq.pulling import (
     lost,
     made,
     message_with,
+    note_of,
     noted,
     nothing_yet,
     number_of,
@@ -107,9 +107,8 @@ async def consume(exchange: Exchange) -> web.Response:
         response = message_with(exchange, item, payload, links)
         _add_gap(exchange, response, has_gap=has_gap and number > 0)
         await send(exchange, response)
-        if not is_again:
-            with suppress(ProblemError):  # then the next link moves it
-                await noted(exchange, row, position=item.seq)
+        if not is_again:  # it does not wait for the account's turn, nor end with the client; if it fails, the next link moves it
+            await exchange.face.broker.handle(note_of(exchange, row, position=item.seq))
         return response
 
 
