@@ -1,4 +1,4 @@
-"""Words of other brokers: each that would change the meaning is read or refused, and every other one ends nobody's connection."""
+"""Words of other brokers: each that would change the meaning is read or refused, and every other one ends no connection."""
 
 import re
 
@@ -8,7 +8,7 @@ from faces.stomp.serving import ended, put
 from harness.documents.documented import ROOT
 
 from pubqueue.faces.stomp.codec import Frame
-from pubqueue.faces.stomp.words import REFUSED, ROWS, refused_word
+from pubqueue.faces.stomp.refusals import FOREIGN, REFUSED, refused_word
 
 QUEUE, TOPIC, EITHER = (True,), (False,), (True, False)
 ACTIVEMQ = "activemq."
@@ -105,7 +105,9 @@ def rows(table):
 
 
 @pytest.mark.parametrize(("command", "name", "value", "kinds"), rows(CHANGES))
-def test_a_word_that_would_change_the_meaning_is_refused_and_named(command, name, value, kinds):
+def test_a_word_that_would_change_the_meaning_is_refused_and_named(
+    command, name, value, kinds
+):  # N15, N29
     headers = {"destination": "jobs", name: value, "receipt": "r"}
     for kind, of in (("queue", QUEUE), ("topic", TOPIC)):
         problem = refused_word(command, headers, of)
@@ -117,7 +119,7 @@ def test_a_word_that_would_change_the_meaning_is_refused_and_named(command, name
 
 
 @pytest.mark.parametrize(("command", "name", "value", "kinds"), rows(IGNORED))
-def test_a_word_that_cannot_matter_is_not(command, name, value, kinds):
+def test_a_word_that_cannot_matter_is_not(command, name, value, kinds):  # N29
     assert kinds == []
     assert refused_word(command, {"destination": "jobs", name: value}, EITHER) is None
 
@@ -125,14 +127,14 @@ def test_a_word_that_cannot_matter_is_not(command, name, value, kinds):
 def test_each_word_has_one_row_for_each_frame():
     each = [
         (command, word)
-        for row in ROWS
+        for row in FOREIGN
         for command in row.frames.split()
         for word in row.words.split()
     ]
     assert len(each) == len(set(each)) == sum(map(len, REFUSED.values()))
 
 
-def test_the_documentation_has_all_words_and_no_others():
+def test_the_documentation_has_all_words_and_no_others():  # N29
     page = (ROOT / "docs/how-to/stomp.md").read_text()
     section = page.partition("\n## Words of other brokers\n")[2].partition("\n## ")[0]
     documented = {}
@@ -140,7 +142,7 @@ def test_the_documentation_has_all_words_and_no_others():
         if line.startswith("| `"):
             words, frames, way = [cell.strip() for cell in line.strip("|").split(" | ")]
             documented[" ".join(re.findall("`([^`]+)`", words))] = (frames, way)
-    assert documented == {row.words: (row.frames.replace(" ", ", "), row.way) for row in ROWS}
+    assert documented == {row.words: (row.frames.replace(" ", ", "), row.way) for row in FOREIGN}
 
 
 # --- on a connection -----------------------------------------------------------------------------
@@ -156,7 +158,9 @@ def test_the_documentation_has_all_words_and_no_others():
         ("/topic/news", "activemq.subscriptionName", "me"),
     ],
 )
-async def test_a_subscribe_that_asks_for_more_takes_nothing(served, destination, word, value):
+async def test_a_subscribe_that_asks_for_more_takes_nothing(
+    served, destination, word, value
+):  # N29
     etl, bee = await served.log_in(), await served.log_in("bee")
     await put(etl, "a")
     bee.say("SUBSCRIBE", destination=destination, id="s", receipt="r", **{word: value})
@@ -166,7 +170,7 @@ async def test_a_subscribe_that_asks_for_more_takes_nothing(served, destination,
     assert (item.acquired, item.failed) == (0, 0)
 
 
-async def test_what_is_so_anyway_is_no_error(served):
+async def test_what_is_so_anyway_is_no_error(served):  # N29
     """RabbitMQ's clients say of a queue that it is durable, and of a topic that nothing is kept."""
     etl, bee = await served.log_in(client_id="me"), await served.log_in("bee")
     queue = {"durable": "true", "auto-delete": "false", "exclusive": "false"}
@@ -185,7 +189,7 @@ async def test_an_unsubscribe_cannot_end_what_a_topic_does_not_keep(served):
 
 
 @pytest.mark.parametrize("word", ["_AMQ_SCHED_DELIVERY", "AMQ_SCHEDULED_TIME"])
-async def test_an_absolute_time_is_the_time_of_the_delivery(served, word):
+async def test_an_absolute_time_is_the_time_of_the_delivery(served, word):  # N29
     etl, before = await served.log_in(), served.face.now()
     when = before + 3_600_000
     headers = {"destination": "/queue/jobs", "item-id": "a", "receipt": "r", word: f"{when}"}

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.faces.stomp.codec import NOT_CARRIED, V10, V12, Frame
-from pubqueue.faces.stomp.refusals import Message, Problem
-from pubqueue.faces.stomp.words import refused_word
+from pubqueue.faces.stomp.refusals import Message, Problem, refused_word
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
@@ -134,7 +133,7 @@ ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
     NOT_CARRIED:            _Row(_nothing),
 })
 # fmt: on
-"""Headers with a meaning here; every other is a header of the item (XEP-0131), unless it is refused (`words`)."""
+"""Headers with a meaning here; every other is a header of the item (XEP-0131), unless it is refused (`refusals`)."""
 
 OWN: Final = frozenset(name for name, row in ROWS.items() if not row.is_kept)
 """Headers that no item has, so that in a MESSAGE they are the server's."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue.faces.stomp.client import Subscription
 from pubqueue.faces.stomp.frames import OPTIONS, WAYS, DestinationKind, id_of, wanted
-from pubqueue.faces.stomp.refusals import Message, Problem, problem_of, unexpected
-from pubqueue.faces.stomp.words import refused_word
+from pubqueue.faces.stomp.refusals import Message, Problem, problem_of, refused_word, unexpected
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, SubscriptionState
 from pubqueue.model.replies import Subscribed
