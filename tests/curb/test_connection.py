@@ -237,6 +237,10 @@ async def test_c27_the_count_comes_at_once_and_after_changes(curb, line):
         (CONNECT + CONNECT, "already connected"),
         (CONNECT + b"SEND\ndestination\n\nx\0", "malformed frame"),
         (CONNECT + b"SEND\n\nx\0", "header missing"),
+        (
+            CONNECT + b"SUBSCRIBE\nid:0\ndestination:.\nack:client-individual\nbrowser:true\n\n\0",
+            "not supported",
+        ),
         (CONNECT + b"SEND\ndestination:.\ncontent-length:262145\n\n", "body too large"),
     ],
 )

@@ -273,6 +273,10 @@ class Client(asyncio.Protocol):
         is_count = frame.headers["destination"] == COUNT
         if mode not in _MODES or (mode != "client-individual" and not is_count):
             raise RefusedError("bad header", "the one mode here is ack:client-individual")
+        for word in ("browser", "selector"):
+            if frame.headers.get(word, "false") not in {"", "false"}:
+                sentence = f"{word}: a subscription takes each message of the queue in its turn"
+                raise RefusedError("not supported", sentence)
         if is_count and self._counting is None and identity != self._subscription:
             self._counting, self._counted = identity, -1
             self._turns.counting.add(self)

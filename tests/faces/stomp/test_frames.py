@@ -96,6 +96,12 @@ def test_a_send_is_an_item_with_a_new_id():
         ({"delay": "1.5"}, "delay", 1500, ()),
         ({"x-delay": "20"}, "delay", 20, ()),
         ({"AMQ_SCHEDULED_DELAY": "20"}, "delay", 20, ()),
+        ({"AMQ_SCHEDULED_TIME": f"{NOW + 20}"}, "delay", 20, ()),
+        ({"_AMQ_SCHED_DELIVERY": f"{NOW + 20}"}, "delay", 20, ()),
+        ({"_AMQ_SCHED_DELIVERY": f"{NOW - 20}"}, "delay", 0, ()),
+        ({"_AMQ_SCHED_DELIVERY": "0"}, "delay", 0, ()),
+        ({"_AMQ_GROUP_ID": "g"}, "group", "g", (("_AMQ_GROUP_ID", "g"),)),
+        ({"message_group": "g"}, "group", "g", (("message_group", "g"),)),
         ({"ttl": "60"}, "ttl", 60_000, ()),
         ({"expiration": "60"}, "ttl", 60, ()),
         ({"expires": f"{NOW + 60}"}, "ttl", 60, ()),
@@ -119,7 +125,8 @@ def test_other_headers_are_the_items_in_their_order():  # S18
     "name", [name for name, row in ROWS.items() if row.read.__name__ == "_nothing"]
 )
 def test_headers_of_the_frame_and_of_the_server_are_no_items(name):
-    headers = {"destination": "/queue/jobs"} | ({} if name == "destination" else {name: "1"})
+    value = "ANYCAST" if name == "destination-type" else "1"
+    headers = {"destination": "/queue/jobs"} | ({} if name == "destination" else {name: value})
     assert dict(sending(headers).draft.headers).get(name) in (
         None,
         "1" if name == "content-type" else None,
@@ -142,9 +149,9 @@ def test_a_destination_that_is_written_otherwise_is_kept(text):
         ({"a": "\x01"}, Message.BAD_HEADER),
         ({"\x01": "a"}, Message.BAD_HEADER),
         ({"content-type": "a\x01"}, Message.BAD_HEADER),
-        ({"AMQ_SCHEDULED_CRON": "* * * * *"}, Message.NOT_SUPPORTED),
-        ({"AMQ_SCHEDULED_PERIOD": "1"}, Message.NOT_SUPPORTED),
-        ({"AMQ_SCHEDULED_REPEAT": "1"}, Message.NOT_SUPPORTED),
+        ({"_AMQ_SCHED_DELIVERY": "tomorrow"}, Message.BAD_HEADER),
+        ({"AMQ_SCHEDULED_TIME": "-1"}, Message.BAD_HEADER),
+        ({"destination": "/topic/news", "AMQ_SCHEDULED_TIME": f"{NOW + 1}"}, Message.NOT_SUPPORTED),
         ({"destination": "/topic/news", "priority": "1"}, Message.NOT_SUPPORTED),
         ({"destination": "/topic/news", "delay": "1"}, Message.NOT_SUPPORTED),
         ({"destination": "/topic/news", "group": "g"}, Message.NOT_SUPPORTED),
@@ -153,6 +160,31 @@ def test_a_destination_that_is_written_otherwise_is_kept(text):
 )
 def test_what_a_send_cannot_have(headers, message):
     assert sending({"destination": "/queue/jobs"} | headers).message == message
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "kind"),
+    [
+        ("jobs", "ANYCAST", DestinationKind.QUEUE),
+        ("jobs", "multicast", DestinationKind.TOPIC),
+        ("/queue/jobs", "ANYCAST", DestinationKind.QUEUE),
+        ("/topic/jobs", "MULTICAST", DestinationKind.TOPIC),
+    ],
+)
+def test_the_kind_of_a_node_may_be_named_as_artemis_has_it(text, named, kind):
+    assert sending({"destination": text, "destination-type": named}).kind is kind
+    subscribed = wanted({"destination": text, "id": "1", "subscription-type": named}, V12)
+    assert subscribed.destination.kind is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("/queue/jobs", "MULTICAST"), ("/topic/jobs", "ANYCAST"), ("jobs", "any"), ("jobs", "")],
+)
+def test_a_kind_that_contradicts_the_destination_is_refused(text, named):
+    assert sending({"destination": text, "destination-type": named}).message == Message.BAD_HEADER
+    subscribed = wanted({"destination": text, "id": "1", "subscription-type": named}, V12)
+    assert subscribed.message == Message.BAD_HEADER
 
 
 # --- MESSAGE -------------------------------------------------------------------------------------
@@ -235,6 +267,7 @@ def test_a_message_of_a_topic():
         ({}, {Mode.AUTO: 100, Mode.CLIENT: 100, Mode.INDIVIDUAL: 1}),
         ({"prefetch-count": "7"}, dict.fromkeys(Mode, 7)),
         ({"activemq.prefetchSize": "7"}, dict.fromkeys(Mode, 7)),
+        ({"credit": "7"}, dict.fromkeys(Mode, 7)),
         ({"prefetch-count": "0"}, dict.fromkeys(Mode, MAX_WINDOW)),
         ({"prefetch-count": "99999999999"}, dict.fromkeys(Mode, MAX_WINDOW)),
         ({"consumer-window-size": "0"}, dict.fromkeys(Mode, 1)),
@@ -250,6 +283,7 @@ def test_credit(headers, window):  # S25
         ({"selector": "a = 1"}, V12, Message.NOT_SUPPORTED),
         ({"ack": "mine"}, V12, Message.BAD_HEADER),
         ({"prefetch-count": "-1"}, V12, Message.BAD_HEADER),
+        ({"credit": "5,1024"}, V12, Message.BAD_HEADER),
         ({"consumer-window-size": "1024"}, V12, Message.NOT_SUPPORTED),
         ({"destination": "/dsub/a"}, V12, Message.NO_SUCH_KIND),
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.faces.stomp.codec import NOT_CARRIED, V10, V12, Frame
-from pubqueue.faces.stomp.refusals import Message, Problem
+from pubqueue.faces.stomp.refusals import Message, Problem, refused_word
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # From a SEND to the published item: the meaning of each header, as one table.
 
 DESTINATION: Final = "destination"
+TYPE: Final = "destination-type"
+"""Artemis' word for the kind of the node."""
 
 
 class _Wishes(Struct, gc=False):
@@ -80,12 +82,12 @@ def _group(wishes: _Wishes, text: str) -> None:
     wishes.group = text
 
 
+def _moment(wishes: _Wishes, text: str) -> None:
+    wishes.delay = Millis(max(0, count(text) - wishes.now))
+
+
 def _nothing(_wishes: _Wishes, _text: str) -> None:
     """Leave out headers of the frame itself, or of the server: they cannot be forged."""
-
-
-def _refused(_wishes: _Wishes, _text: str) -> None:
-    raise BadNumberError
 
 
 class _Row(Struct, frozen=True):
@@ -102,16 +104,21 @@ ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
     "delay":                _Row(_delay),
     "x-delay":              _Row(_delay_in_millis),
     "AMQ_SCHEDULED_DELAY":  _Row(_delay_in_millis),
+    "AMQ_SCHEDULED_TIME":   _Row(_moment),
+    "_AMQ_SCHED_DELIVERY":  _Row(_moment),
     "ttl":                  _Row(_ttl),
     "expiration":           _Row(_ttl_in_millis),
     "expires":              _Row(_expires),
     "group":                _Row(_group),
     "JMSXGroupID":          _Row(_group, is_kept=True),
+    "_AMQ_GROUP_ID":        _Row(_group, is_kept=True),
+    "message_group":        _Row(_group, is_kept=True),
     # the frame's own
     DESTINATION:            _Row(_nothing),
     "receipt":              _Row(_nothing),
     "transaction":          _Row(_nothing),
     "content-length":       _Row(_nothing),
+    TYPE:                   _Row(_nothing),
     CONTENT_TYPE:           _Row(_nothing),
     # the server's
     "message-id":           _Row(_nothing),
@@ -124,13 +131,9 @@ ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
     "published":            _Row(_nothing),
     "deadline":             _Row(_nothing),
     NOT_CARRIED:            _Row(_nothing),
-    # not supported
-    "AMQ_SCHEDULED_CRON":   _Row(_refused),
-    "AMQ_SCHEDULED_PERIOD": _Row(_refused),
-    "AMQ_SCHEDULED_REPEAT": _Row(_refused),
 })
 # fmt: on
-"""Headers with a meaning here; every other is a header of the item (XEP-0131)."""
+"""Headers with a meaning here; every other is a header of the item (XEP-0131), unless it is refused (`refusals`)."""
 
 OWN: Final = frozenset(name for name, row in ROWS.items() if not row.is_kept)
 """Headers that no item has, so that in a MESSAGE they are the server's."""
@@ -149,9 +152,11 @@ class Sent(Struct, frozen=True, gc=False):
 
 def sent(frame: Frame, new_id: Callable[[], str], now: Millis) -> Sent | Problem:
     """Return the publish of a SEND; without `item-id` under a new id."""
-    to = destination_of(frame.headers[DESTINATION])
+    to = destination_in(frame.headers, TYPE)
     if isinstance(to, Problem):
         return to
+    if (problem := refused_word("SEND", frame.headers, WAYS[to.kind])) is not None:
+        return problem
     wishes, kept = _Wishes(now), []
     for name, value in frame.headers.items():
         row = ROWS.get(name)
@@ -159,7 +164,7 @@ def sent(frame: Frame, new_id: Callable[[], str], now: Millis) -> Sent | Problem
             try:
                 row.read(wishes, value)
             except BadNumberError as problem:
-                return _bad(name, row, problem)
+                return Problem(Message.BAD_HEADER, f"{name} has to be {problem}")
             if not row.is_kept:
                 continue
         if ILLEGAL.search(name) or ILLEGAL.search(value):
@@ -167,20 +172,16 @@ def sent(frame: Frame, new_id: Callable[[], str], now: Millis) -> Sent | Problem
         kept.append((name, value))
     if to.kind is DestinationKind.TOPIC and (wishes.priority or wishes.delay or wishes.group):
         return Problem(Message.NOT_SUPPORTED, f"{', '.join(_OF_QUEUES)} apply only to queues")
-    return _published(frame, wishes, kept, new_id)
-
-
-def _bad(name: str, row: _Row, problem: BadNumberError) -> Problem:
-    if row.read is _refused:
-        return Problem(Message.NOT_SUPPORTED, f"{name}: a schedule does this, not a header")
-    return Problem(Message.BAD_HEADER, f"{name} has to be {problem}")
+    return _published(frame, to, wishes, kept, new_id)
 
 
 def _published(
-    frame: Frame, wishes: _Wishes, kept: list[tuple[str, str]], new_id: Callable[[], str]
+    frame: Frame,
+    to: Destination,
+    wishes: _Wishes,
+    kept: list[tuple[str, str]],
+    new_id: Callable[[], str],
 ) -> Sent | Problem:
-    to = destination_of(frame.headers[DESTINATION])
-    assert not isinstance(to, Problem)
     try:
         wrapped = wrap(frame.body, frame.headers.get(CONTENT_TYPE), is_text=True)
     except ValueError as problem:
@@ -212,6 +213,15 @@ class DestinationKind(Enum):
     """A plain node: all its subscribers are notified."""
     EITHER = "either"
 
+
+WAYS: Final[Mapping[DestinationKind, tuple[bool, ...]]] = MappingProxyType(
+    {
+        DestinationKind.QUEUE: (True,),
+        DestinationKind.TOPIC: (False,),
+        DestinationKind.EITHER: (True, False),
+    }
+)
+"""Whether the node is a queue; if the client names neither kind, it may be either."""
 
 PREFIXES: Final = (
     ("/queue/", DestinationKind.QUEUE),
@@ -261,6 +271,24 @@ def destination_of(text: str) -> Destination | Problem:
         known = ", ".join(one for one, _ in PREFIXES)
         return Problem(Message.NO_SUCH_KIND, f"a destination begins with {known} or is a name")
     return Destination(NodeName(name), kind, text)
+
+
+_TYPES: Final = MappingProxyType(
+    {"ANYCAST": DestinationKind.QUEUE, "MULTICAST": DestinationKind.TOPIC}
+)
+
+
+def destination_in(headers: Mapping[str, str], word: str) -> Destination | Problem:
+    """Return the node in the headers of a frame; in `word` the client may name its kind as Artemis has it."""
+    to, named = destination_of(headers[DESTINATION]), headers.get(word)
+    if named is None or isinstance(to, Problem):
+        return to
+    kind = _TYPES.get(named.upper())
+    if kind is None:
+        return Problem(Message.BAD_HEADER, f"{word} has to be {' or '.join(_TYPES)}")
+    if to.kind not in {kind, DestinationKind.EITHER}:
+        return Problem(Message.BAD_HEADER, f"{word} contradicts the destination")
+    return Destination(to.node, kind, to.text)
 
 
 def shown(node: NodeName, *, is_queue: bool) -> str:
@@ -501,8 +529,8 @@ WINDOWS: Final[Mapping[Mode, int]] = MappingProxyType(
 )
 """How many messages are in flight by default. With one, a client that acknowledges every tenth message would wait without end."""
 
-_WINDOW: Final = ("prefetch-count", "activemq.prefetchSize")
-"""RabbitMQ's and ActiveMQ's words."""
+_WINDOW: Final = ("prefetch-count", "activemq.prefetchSize", "credit")
+"""RabbitMQ's, ActiveMQ's and Apollo's words."""
 
 _BYTES: Final = "consumer-window-size"
 """Artemis' word, in bytes; 0 there means one by one."""
@@ -519,13 +547,11 @@ class Wanted(Struct, frozen=True):
 
 def wanted(headers: Mapping[str, str], version: Version) -> Wanted | Problem:
     """Return the request of a SUBSCRIBE."""
-    if "selector" in headers:
-        return Problem(
-            Message.NOT_SUPPORTED, "there are no selectors: what would filter is a queue of its own"
-        )
-    to = destination_of(headers["destination"])
+    to = destination_in(headers, "subscription-type")
     if isinstance(to, Problem):
         return to
+    if (problem := refused_word("SUBSCRIBE", headers, WAYS[to.kind])) is not None:
+        return problem
     if (mode := _MODES.get(headers.get("ack", Mode.AUTO))) is None:
         return Problem(Message.BAD_HEADER, f"ack has to be {', '.join(_MODES)}")
     window = window_of(headers, mode)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pubqueue.faces.stomp.client import Subscription
-from pubqueue.faces.stomp.frames import OPTIONS, DestinationKind, id_of, wanted
-from pubqueue.faces.stomp.refusals import Message, Problem, problem_of, unexpected
+from pubqueue.faces.stomp.frames import OPTIONS, WAYS, DestinationKind, id_of, wanted
+from pubqueue.faces.stomp.refusals import Message, Problem, problem_of, refused_word, unexpected
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Jid, SubscriptionState
 from pubqueue.model.replies import Subscribed
@@ -18,23 +17,13 @@ from pubqueue.rules.presence import Departure, Leave
 from pubqueue.rules.subscribe import WINDOW, Options, Subscribe, Unsubscribe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from pubqueue.faces.stomp.client import Client, Owed, Receiver
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.frames import Wanted
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import NodeName
-
-
-WAYS: Final[Mapping[DestinationKind, tuple[bool, ...]]] = MappingProxyType(
-    {
-        DestinationKind.QUEUE: (True,),
-        DestinationKind.TOPIC: (False,),
-        DestinationKind.EITHER: (True, False),
-    }
-)
-"""With or without a window: if the client names neither kind, both are tried, one after the other."""
 
 
 class Subscriptions:
@@ -97,7 +86,7 @@ class Subscriptions:
         *,
         is_first: bool,
     ) -> None:
-        """Subscribe in the first of these ways; then in the next, if the node is of the other kind."""
+        """Subscribe in the first of these ways, with a window or without; then in the next, if the node is of the other kind."""
         backend = self._client.backend
         options = Options(asked.window) if ways[0] else None
         request = Subscribe(
@@ -148,9 +137,13 @@ class Subscriptions:
         """Do an UNSUBSCRIBE: locks stay, and their messages can still be acknowledged."""
         client = self._client
         name = id_of(frame.headers, client.version)
-        one = self.named.pop(name, None) if name is not None else None
+        one = self.named.get(name) if name is not None else None
+        kinds = WAYS[DestinationKind.EITHER] if one is None else (one.is_queue,)
+        if (problem := refused_word("UNSUBSCRIBE", frame.headers, kinds)) is not None:
+            return problem
         if one is None:
             return Problem(Message.NO_SUCH_SUBSCRIPTION, "there is no subscription of this id")
+        del self.named[one.id]
         one.is_ended = True
         request = Unsubscribe(client.backend.by(one.address), one.node, one.address)
 
