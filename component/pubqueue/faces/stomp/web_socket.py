@@ -62,8 +62,8 @@ logging.getLogger("aiohttp.websocket").setLevel(
 class StompDoor:
     """Serves STOMP at a path, for the face that serves at the time.
 
-    Pages of these origins may connect, and of our own; clients that send no origin, or the address that they call. `is_trusted` returns whether a client without TLS
-    may send a passcode, by its address.
+    Pages of these origins may connect, and of our own; clients that send no origin, or the address that they call. `is_trusted`
+    returns whether a client without TLS may send a passcode, by its address.
     """
 
     def __init__(
