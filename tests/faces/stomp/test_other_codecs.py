@@ -18,7 +18,7 @@ CASES = [
     ("a frame"                                     , b"SEND\ndestination:a\n\nb\x00"                                   , "frame", "same  same  same "),
     ("lines end with CR LF"                        , b"SEND\r\ndestination:a\r\n\r\nb\x00"                             , "frame", "same  same  same "),
     ("lines end one way and the other"             , b"SEND\r\ndestination:a\n\r\nb\x00"                               , "frame", "other same  same "),
-    ("ends of lines in front"                      , b"\n\r\n\nSEND\ndestination:a\n\nb\x00"                           , "frame", "same  other none "),
+    ("ends of lines in front"                      , b"\n\r\n\nSEND\ndestination:a\n\nb\x00"                           , "frame", "same  same  none "),
     ("the escapes of 1.2"                          , b"SEND\ndestination:a\\cb\\nc\\\\d\n\ne\x00"                      , "frame", "same  same  other"),
     ("the escape \\r"                              , b"SEND\ndestination:a\\rb\n\ne\x00"                               , "frame", "same  other other"),
     ("an escape behind an escape"                  , b"SEND\ndestination:\\\\\\\\n\n\ne\x00"                           , "frame", "same  same  other"),

@@ -175,7 +175,7 @@ _PAGES: Final = ROOT / "docs" / "reference"
 STOMP: Final = Index(
     _PAGES / "stomp.md",
     4,
-    _numbered("{}{:02}", S=25, C=36, N=28),
+    _numbered("{}{:02}", S=25, C=36, N=29),
     r"[SCN]\d\d",
     by_comments(
         r"[SCN]\d\d",
