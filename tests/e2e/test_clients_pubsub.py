@@ -148,9 +148,11 @@ async def subscriptions(ann, bob, features):
     assert mine["pubsub"]["options"]["node"] == "news"
     asked = bob.get_subscription_options(SERVICE, "news")
     await if_offered(features, "retrieve-default-sub", asked)
-    # it sends a get, which can change nothing: XEP-0060 6.3.5 has a set
+    # it sends a get, which can change nothing, and is told so: XEP-0060 6.3.5 has a set
     wish = form(bob.client, "subscribe_options", deliver="0")
-    await bob.set_subscription_options(SERVICE, "news", bob.client.boundjid, wish)
+    with pytest.raises(IqError) as refused:
+        await bob.set_subscription_options(SERVICE, "news", bob.client.boundjid, wish)
+    assert refused.value.text == "options contains x only in an IQ of type set"
 
     asked = ann.get_node_subscriptions(SERVICE, "news")
     if theirs := await if_offered(features, "manage-subscriptions", asked):

@@ -275,10 +275,17 @@ def beyond_words(element: Element, kind: str) -> StanzaError | None:
     counts = Counter(child.tag for child in element.children)
     for tag, count in counts.items():
         if words.children is not None and tag not in words.children:
-            return bad_request(text=f"{name} contains an unknown element, {_local(tag)}")
+            return _unexpected(element, tag)
         if count > 1 and tag in WORDS and tag not in SEVERAL:
             return bad_request(text=f"{name} contains {_local(tag)} twice")
     return next(filter(None, (beyond_words(child, kind) for child in element.children)), None)
+
+
+def _unexpected(element: Element, tag: str) -> StanzaError:
+    name, child = _local(element.tag), _local(tag)
+    if tag in (WORDS[element.tag].children or ()):
+        return bad_request(text=f"{name} contains {child} only in an IQ of type set")
+    return bad_request(text=f"{name} contains an unknown element, {child}")
 
 
 def is_listed(words: Words, attribute: str) -> bool:
