@@ -14,7 +14,7 @@ from pubqueue.faces.xmpp.parse.iq import Carried, Step
 from pubqueue.faces.xmpp.settings import QosSettings, XmppTerms
 from pubqueue.model.entities import Jid, Millis, NodeName, Principal
 from pubqueue.model.records import MAX_REASON_LENGTH
-from pubqueue.monitor.gauges import of_kept_messages, of_messages
+from pubqueue.monitor.gauges import SilentStoreError, of_kept_messages
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
 
@@ -476,7 +476,7 @@ async def test_what_is_held_is_a_gauge():
         held, held_bytes = await of_kept_messages(play.stage.broker.handle, boss)
         assert held.samples[0].value == 1
         assert held_bytes.samples[0].value > 0
-        with pytest.raises(RuntimeError):
+        with pytest.raises(SilentStoreError):
             await of_kept_messages(play.stage.broker.handle, Principal(Jid("eve@localhost")))
 
 
