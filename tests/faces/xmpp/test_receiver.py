@@ -14,7 +14,7 @@ from pubqueue.faces.xmpp.parse.iq import Carried, Step
 from pubqueue.faces.xmpp.settings import QosSettings, XmppTerms
 from pubqueue.model.entities import Jid, Millis, NodeName, Principal
 from pubqueue.model.records import MAX_REASON_LENGTH
-from pubqueue.monitor.gauges import SilentStoreError, of_kept_messages
+from pubqueue.monitor.gauges import SilentStoreError, of_kept_messages, of_messages
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
 
