@@ -158,8 +158,11 @@ _count = itertools.count(1)
 
 
 def new_id() -> str:
-    """Return an id that no other call in any process returns; a counter is cheaper than random numbers."""
-    return f"{_process}-{next(_count):x}"
+    """Return an id that no other call in any process returns; a counter is cheaper than random numbers.
+
+    The ids of a process are in alphabetical order, in which subscriptions are listed.
+    """
+    return f"{_process}-{next(_count):08x}"
 
 
 def _in_a_forked_process() -> None:
