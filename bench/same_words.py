@@ -28,7 +28,7 @@ class SameWords(Lean):
         super().__init__(jid, secret, requests)
         self._short = False
         self._publisher = ""
-        self._ids = (f"{uuid.uuid4().hex}-{n:x}" for n in itertools.count(1))
+        self._ids = (f"{uuid.uuid4().hex}-{n:08x}" for n in itertools.count(1))
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if name == PUBLISH:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.patience import LOOK
 from stores.sqlite.asking import ask
 
 from pubqueue.engine.listings import Nodes
@@ -157,6 +158,22 @@ async def test_a_refused_store_can_be_opened_once_the_place_is_good(tmp_path):
 
 
 # --- several processes -------------------------------------------------------------------------------
+
+
+async def test_a_store_waits_for_the_log_that_another_process_makes(tmp_path):
+    """SQLite itself does not wait there: the process that reads would become one that writes."""
+    path = tmp_path / "queue.db"
+    empty(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store = SqliteStore(path)
+    opening = asyncio.create_task(store.open())
+    await asyncio.wait([opening], timeout=LOOK)
+    assert not opening.done()
+    other.execute("COMMIT")
+    other.close()
+    await opening
+    await store.close()
 
 
 async def test_many_processes_may_make_the_file_at_once(tmp_path):

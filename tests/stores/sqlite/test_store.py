@@ -24,6 +24,7 @@ from pubqueue.engine.rows import Needs, Write, Writes
 from pubqueue.model import changes
 from pubqueue.model.entities import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite import connection as connection_module
 from pubqueue.stores.sqlite import store as store_module
 
 
@@ -198,7 +199,7 @@ async def test_a_batch_waits_for_the_lock_of_another_process(store, tmp_path):
 
 
 async def test_patience_with_another_process_ends(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "LOCK_TIMEOUT", 0)
+    monkeypatch.setattr(connection_module, "LOCK_TIMEOUT", 0)
     other = sqlite3.connect(tmp_path / "queue.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -117,6 +118,29 @@ def translated() -> Iterator[None]:
         yield
     except DAMAGE as problem:
         raise StoreError(str(problem)) from problem
+
+
+# Waits for another process. SQLite's own patience tries only every tenth of a second, and has gaps: it gives up at once where a
+# connection that reads asks to write, as it does to make a file's write-ahead log.
+
+LOCK_TIMEOUT: Final = 5.0
+"""Seconds to wait while another process holds the file's lock."""
+
+LOCK_POLL_INTERVAL: Final = 0.002
+"""Seconds between two attempts to get it; a busy process leaves only short gaps."""
+
+
+def run_patiently(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+    """Run a statement that needs the file's lock; while another process holds it, retry often."""
+    patient_until = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            return connection.execute(statement)
+        except sqlite3.OperationalError as problem:
+            busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > patient_until:
+                raise
+            time.sleep(LOCK_POLL_INTERVAL)
 
 
 # Keeps the store's files private to their owner, because they contain payloads and addresses.

@@ -12,9 +12,9 @@ from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores.reading_errors import Looked, in_the_way, older
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
-from pubqueue.stores.sqlite.connection import DAMAGE, words
+from pubqueue.stores.sqlite.connection import DAMAGE, LOCK_TIMEOUT, words
 from pubqueue.stores.sqlite.schema import check_whole, migrate, migrations, schema_number
-from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteSession, SqliteStore
+from pubqueue.stores.sqlite.store import SqliteSession, SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

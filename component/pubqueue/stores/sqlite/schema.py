@@ -16,6 +16,7 @@ from pubqueue.stores.sql.session import (
     unfinished_copy,
     unlike,
 )
+from pubqueue.stores.sqlite.connection import run_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +61,7 @@ def prepare(
 
     """
     _check_ours(connection, path, application)
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    (mode,) = run_patiently(connection, "PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise ForeignStoreError(f"{path}: SQLite cannot keep a write-ahead log here")
     connection.execute("PRAGMA synchronous = FULL")

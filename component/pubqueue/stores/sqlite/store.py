@@ -17,10 +17,12 @@ from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite.connection import (
     DAMAGE,
+    LOCK_TIMEOUT,
     NO_TEXT,
     OpenedFile,
     close_to_others,
     create,
+    run_patiently,
     translated,
     words,
 )
@@ -43,12 +45,6 @@ if TYPE_CHECKING:
 # batch runs on aiosqlite's thread.
 
 T = TypeVar("T")
-
-LOCK_TIMEOUT: Final = 5.0
-"""Seconds to wait while another process holds the file's lock."""
-
-LOCK_POLL_INTERVAL: Final = 0.002
-"""Seconds between two attempts to get it: SQLite by itself tries only every tenth of a second."""
 
 QUICK: Final = 0.001
 """Seconds that a batch may take on the loop's thread."""
@@ -246,7 +242,7 @@ class SqliteStore:
                     roll_back(
                         connection
                     )  # a transaction that could not be undone before is not continued
-                    _begin(connection)
+                    run_patiently(connection, "BEGIN IMMEDIATE")
                 self.file.check()
                 self.instances.see_that_it_serves()
                 foreign = self._others_wrote(connection)
@@ -290,21 +286,6 @@ def _begun_at_once(connection: sqlite3.Connection) -> bool:
     except sqlite3.OperationalError:
         return False  # whatever it is: the thread will meet it too, and may wait
     return True
-
-
-def _begin(connection: sqlite3.Connection) -> None:
-    """Begin to write; while another process writes, retry often, because a busy one leaves only short gaps."""
-    patient_until = time.monotonic() + LOCK_TIMEOUT
-    while True:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as problem:
-            busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not busy or time.monotonic() > patient_until:
-                raise
-            time.sleep(LOCK_POLL_INTERVAL)
-        else:
-            return
 
 
 # An open transaction of SQLite: statements by name.
