@@ -14,10 +14,13 @@ from faces.grpc.json.clients import plain
 from faces.grpc.service import DOMAIN, SERVED, GrpcService
 from faces.kill_contract import PASSAGE, Delivery, GoneError, Promise, SharedKillContract, jobs
 
+from pubqueue.faces.grpc import topics
 from pubqueue.faces.grpc.wire import v1 as m
 
 TOPIC, JOBS = "projects/xmpp/topics/jobs", "projects/xmpp/subscriptions/jobs"
 BILL = "projects/shop/subscriptions/bill"
+EXACT = f'"x-pubsub#labels" = "{topics.EXACTLY_ONCE}=1"\n'
+"""Without it, an acknowledgement of a lock that has ended is answered as one that counts."""
 OWN = [("grpc.use_local_subchannel_pool", 1)]
 """A connection of its own: not the one that was refused."""
 
@@ -68,8 +71,13 @@ class GrpcHand:
 
     async def settle(self, delivery):
         named = {"subscription": JOBS, "ack_ids": [delivery.handle]}
-        await self.subscriber.ModifyAckDeadline(**named, ack_deadline_seconds=3)
-        await self.subscriber.Acknowledge(**named)
+        try:
+            await self.subscriber.ModifyAckDeadline(**named, ack_deadline_seconds=3)
+            await self.subscriber.Acknowledge(**named)
+        except grpc.aio.AioRpcError as problem:
+            if problem.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            return False
         return True
 
 
@@ -135,8 +143,10 @@ class JsonHand:
         return None
 
     async def settle(self, delivery):
-        await self._do("/subscriptions/acknowledge", **self._where, ackId=[delivery.handle])
-        return True
+        fields = {**self._where, "ackId": [delivery.handle]}
+        answer = await self._client.post("/subscriptions/acknowledge", json=fields)
+        assert answer.status_code in {httpx.codes.OK, httpx.codes.BAD_REQUEST}, answer.text
+        return answer.status_code == httpx.codes.OK
 
     _where = {"subscription": "/subscriptions/xmpp/jobs"}  # noqa: RUF012
 
@@ -149,7 +159,7 @@ class TestGrpc(SharedKillContract):  # G6, G20, G33, G46, G51
     @pytest.fixture
     def make_service(self):
         table = f'{SERVED}\njson = "127.0.0.1:0"'
-        return lambda folder, store: GrpcService(folder, table, jobs(DOMAIN), store=store)
+        return lambda folder, store: GrpcService(folder, table, jobs(DOMAIN) + EXACT, store=store)
 
 
 class TestStream(TestGrpc):  # G30, G46

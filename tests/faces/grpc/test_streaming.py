@@ -14,6 +14,8 @@ from harness.batches.facts import who
 from harness.patience import TIMEOUT, until
 from harness.servers.users import SERVICE
 
+from pubqueue.faces.grpc.calls import Call
+from pubqueue.faces.grpc.streaming import streaming_pull
 from pubqueue.faces.grpc.wire import ResourceKind, node_of
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refusal
@@ -103,6 +105,12 @@ async def open_stream(v1, queue):
 async def publish(v1, *data, **fields):
     messages = [m.PubsubMessage(data=one, **fields) for one in data]
     return list((await v1.publisher.Publish(topic=TOPIC, messages=messages)).message_ids)
+
+
+async def open_messages(v1):
+    """Return what is there to be pulled at once."""
+    found = await v1.subscriber.Pull(subscription=BILL, max_messages=9, return_immediately=True)
+    return [one.message.data for one in found.received_messages]
 
 
 async def quiet(side, v1):
@@ -229,9 +237,7 @@ async def test_what_a_closed_stream_has_delivered_stays_its_clients(side, v1, op
     await stream.has(2)
     await stream.close()
     await quiet(side, v1)
-    assert not (
-        await v1.subscriber.Pull(subscription=BILL, max_messages=9, return_immediately=True)
-    ).received_messages
+    assert not await open_messages(v1)
     assert len(side.face.outstanding) == 0
     await v1.subscriber.Acknowledge(subscription=BILL, ack_ids=[stream.messages[0].ack_id])
     again = open_stream()
@@ -277,6 +283,29 @@ async def test_a_client_that_is_gone_takes_nothing(side, v1, open_stream):  # G1
     await until(lambda: not side.broker.waiting.takes)
     await publish(v1, b"a")
     assert await open_stream().has(1) == [b"a"]
+
+
+async def test_what_is_taken_while_a_client_reads_nothing_is_given_back_when_it_goes(
+    side, v1
+):  # G16, G30
+    await v1.publisher.CreateTopic(name=TOPIC)
+    await v1.subscriber.CreateSubscription(
+        name=BILL, topic=TOPIC, enable_exactly_once_delivery=True
+    )
+
+    async def requests():
+        yield m.StreamingPullRequest(
+            subscription=BILL, stream_ack_deadline_seconds=600, ack_ids=["worthless"]
+        )
+        await asyncio.Event().wait()
+
+    answers = streaming_pull(Call(who(f"etl@{SERVICE}"), side.face), requests())
+    assert (await anext(answers)).acknowledge_confirmation.invalid_ack_ids == ["worthless"]
+    await publish(v1, b"a")
+    await until(lambda: not side.broker.waiting.takes)
+    await side.broker.settled()
+    await answers.aclose()
+    assert await open_messages(v1) == [b"a"]
 
 
 async def test_a_deleted_subscription_ends_its_streams(side, v1, open_stream):  # G23

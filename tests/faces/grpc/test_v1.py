@@ -361,6 +361,25 @@ async def test_exactly_once_worthless_ack_ids_are_named_and_the_others_count(v1,
     assert again.message.data == b"b", "a late ack does not count"
 
 
+async def test_exactly_once_holds_for_the_other_binding_too(v1, tech, exact):  # G31
+    await publish(v1, b"a")
+    (one,) = [found.ack_id for found in await pull(v1)]
+
+    async def settled(rpc, **named):
+        return await reasons_of(getattr(tech.subscriber, rpc)(subscription="shop/bill", **named))
+
+    assert await settled("Nack", ack_id=[one]) == (StatusCode.OK, {})
+    over = StatusCode.FAILED_PRECONDITION, {one: INVALID_ID}
+    assert await settled("Acknowledge", ack_id=[one]) == over
+    assert await settled("ModifyAckDeadline", ack_id=one, ack_deadline_seconds=20) == over
+    (two,) = [found.ack_id for found in await pull(v1)]
+    assert await settled("Acknowledge", ack_id=[two, "worthless"]) == (
+        StatusCode.ABORTED,
+        {"worthless": INVALID_ID},
+    )
+    assert not await pull(v1)
+
+
 async def test_exactly_once_a_stream_announces_it_and_confirms(v1, exact):  # G31
     async def requests():
         yield m.StreamingPullRequest(subscription=BILL, stream_ack_deadline_seconds=10)

@@ -296,7 +296,7 @@ class Call:
             if not taken.done():
                 taken.set_result(reply)
             else:
-                self._return(reply)
+                self.give_back(reply)
 
         await self.backend.turn(self.by)
         end_wait = self.backend.take(request, answer, self.holds)
@@ -304,12 +304,12 @@ class Call:
             reply = await taken
         except asyncio.CancelledError:
             if taken.done() and not taken.cancelled():
-                self._return(taken.result())
+                self.give_back(taken.result())
             taken.cancel()
             end_wait()
             raise
         if not self.holds():  # it may have ended since the broker gave the items
-            self._return(reply)
+            self.give_back(reply)
             raise UNKNOWN_CALLER
         if isinstance(reply, Refused):
             raise await self.refusal(reply, request.node, resource)
@@ -319,7 +319,7 @@ class Call:
         """Return whether the login of the caller is still valid."""
         return self.backend.holds(self.origin.proven)
 
-    def _return(self, reply: Reply) -> None:
+    def give_back(self, reply: Reply) -> None:
         """Release items that no caller waits for any more."""
         if isinstance(reply, Taken) and reply.items:
             locks = [LockName(item.id, item.token, item.holder) for item, _ in reply.items]

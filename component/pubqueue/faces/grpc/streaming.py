@@ -220,7 +220,7 @@ async def _answers(stream: _Stream) -> AsyncIterator[v1.StreamingPullResponse]:
         if taking is not None:
             taking.cancel()
             with suppress(asyncio.CancelledError, CallError):
-                await taking
+                stream.call.give_back(await taking)  # it may have got items before it was cancelled
 
 
 async def _take(stream: _Stream, room: int) -> Reply:
