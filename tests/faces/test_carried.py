@@ -25,6 +25,7 @@ from pubqueue.faces.stomp.refusals import Problem
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.requests import VERBS, find
 from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.xml.payload import render
 from pubqueue.faces.xmpp.xml.refusals import StanzaError
 from pubqueue.model.entities import Draft, Item, ItemId, Jid, NodeName, Principal, State
 from pubqueue.model.notices import Deliver
@@ -33,7 +34,7 @@ from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.rows import Rows, Unfit
 from pubqueue_spark.write.schema import Columns
 from pubqueue_xeps.client.publications import request
-from pubqueue_xeps.wire.names import is_clean
+from pubqueue_xeps.wire.names import ILLEGAL, is_clean
 from pubqueue_xeps.wire.payloads.decoding import decode, header_of, of_element
 from pubqueue_xeps.wire.publication import NewItem
 
@@ -90,6 +91,10 @@ def through_a_server(inner):
         return f"<{name} {' '.join(attributes)}>{text}{inside}</{name}>"
 
     return written(ET.fromstring(f"<iq xmlns='jabber:component:accept' type='set'>{inner}</iq>"))
+
+
+def is_legal(text):
+    return ILLEGAL.search(text) is None
 
 
 def escaped(text):
@@ -252,6 +257,20 @@ def test_spark_carries_rows_of_xml(text, attribute):
     found = ET.fromstring(through_a_server(draft.payload.decode()))[0]
     sent = ET.fromstring(whole)
     assert (found.get("nr"), found.text) == (sent.get("nr"), sent.text)
+
+
+# --- workers over XMPP ----------------------------------------------------------------------------
+
+
+@example([("h", "a\rb"), ("k", "c\nd"), ("h", "e")])
+@OFTEN
+@given(st.lists(st.tuples(CLEAN, TEXTS.filter(is_legal)), max_size=3))
+def test_headers_of_other_protocols_reach_workers_over_xmpp(headers):
+    (element,) = ET.fromstring(through_a_server(render(tuple(headers)) or "<headers/>"))
+    found = [(child.get("name"), child.text or "") for child in element]
+    left_out = [name for name, value in headers if "\r" in value]
+    expected = [header for header in headers if "\r" not in header[1]]
+    assert found == [*expected, *([(NOT_CARRIED, ",".join(left_out))] if left_out else [])]
 
 
 # --- STOMP, REST and gRPC -------------------------------------------------------------------------

@@ -92,6 +92,9 @@ PAYLOADS: Final = Payloads(same, fingerprint, space_of)
 TAG: Final = ns.tag(ns.SHIM, "headers")
 _HEADER: Final = ns.tag(ns.SHIM, "header")
 
+NOT_CARRIED: Final = "not-carried"
+"""The header that names those that are left out of a delivery, as it does over STOMP."""
+
 
 def read(element: Element) -> Headers | StanzaError:
     """Read the headers of a request; the same name may come more than once."""
@@ -109,9 +112,15 @@ def read(element: Element) -> Headers | StanzaError:
 
 
 def render(headers: Headers) -> str:
-    """Return the element, or nothing if there are no headers."""
+    """Return the element, or nothing if there are no headers.
+
+    A server writes a carriage return as it is, and the next parser reads a line feed. So a value that has one is left out, and named.
+    """
     if not headers:
         return ""
+    if left_out := [name for name, value in headers if "\r" in value]:
+        kept = [header for header in headers if "\r" not in header[1]]
+        headers = (*kept, (NOT_CARRIED, ",".join(left_out)))
     inner = "".join(
         f'<header name="{quoted(name)}">{escape(value)}</header>' for name, value in headers
     )
