@@ -1,6 +1,7 @@
 """Clients that send a part of what they have to say and close without reading, a thousand at each listener, harm nobody.
 
-They are cut at any byte of a whole conversation, close or reset, and do not wait. Beside them a client of the same protocol works on.
+They are cut at any byte of a whole conversation, close or reset, and do not wait. Beside them a client of the same protocol works on. The
+conversations are those of each protocol, and the same within TLS, at listeners of their own.
 Afterwards nothing is logged as a fault, no connection and no descriptor is left, and the service ends as it should.
 """
 
@@ -11,10 +12,13 @@ import os
 import re
 import select
 import socket
+import ssl
 import struct
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import count
+from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import aiohttp
 import grpc
@@ -22,6 +26,7 @@ import pytest
 from curb.curbs import CONNECT, Curb, RawClient
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from harness.patience import LOOK, TIMEOUT, until
+from harness.servers.tls import certify
 from harness.servers.users import RIGHT, OwnService, digest, table
 
 from pubqueue.faces.grpc.transcoding import VERSION
@@ -30,6 +35,9 @@ from pubqueue_demo.prosody import free_ports
 
 CLIENTS = 1_000
 AT_ONCE = 8
+STRAYS = 5
+"""Of so many clients, one says what comes to every port."""
+NAME = "localhost"
 SEED = 148
 OTHER = "a token of those who leave early, and long enough"
 TOKEN = "a token of one who works beside all others"
@@ -134,17 +142,25 @@ def cut(parts, place):
 class Leavers:
     """Clients of one port, cut at random places of what they have to say."""
 
-    def __init__(self, port, said):
-        self._port, self._said = port, said
+    def __init__(self, port, said, private=None):
+        self._port, self._said, self._private = port, said, private
         self._random = Random(SEED)
         self.gone = 0
 
+    def _connected(self, number):
+        """Return a connection from an address of its own, as a full address has to wait; what is no TLS comes without."""
+        own = f"127.0.{1 + number // 250}.{1 + number % 250}"
+        place = "127.0.0.1", self._port
+        client = socket.create_connection(place, TIMEOUT, source_address=(own, 0))
+        if self._private is None or number % STRAYS == 0:
+            return client
+        with client:
+            return self._private.wrap_socket(client, server_hostname=NAME)
+
     def _one(self, number, parts, how):
         """Say all parts, and leave at once, or with an answer that is not read."""
-        own = f"127.0.{1 + number // 250}.{1 + number % 250}"  # a full address has to wait
-        place = "127.0.0.1", self._port
-        with socket.create_connection(place, TIMEOUT, source_address=(own, 0)) as client:
-            with suppress(ConnectionError):  # the service may be the first to close
+        with self._connected(number) as client:
+            with suppress(ConnectionError, ssl.SSLError):  # the service may be the first to close
                 for part in parts[:-1]:
                     client.sendall(part)
                     client.recv(1 << 16)
@@ -161,7 +177,7 @@ class Leavers:
 
         async def some():
             for number in numbers:
-                said = [self._random.choice(STRAY)] if number % 5 == 0 else self._said
+                said = [self._random.choice(STRAY)] if number % STRAYS == 0 else self._said
                 size = sum(map(len, said))
                 # the whole of it, now and then: the end of a conversation is a place, too
                 place = self._random.choice((size, self._random.randint(0, size)))
@@ -225,7 +241,9 @@ class Frames:
 
 
 async def by_stomp(places, ends):
-    reader, writer = await asyncio.open_connection("127.0.0.1", places["stomp"])
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", places.ports["stomp"], **places.private("stomp.v12")
+    )
     ends.callback(writer.transport.abort)
 
     async def say(data):
@@ -238,7 +256,7 @@ async def by_stomp(places, ends):
 
 async def by_web_socket(places, ends):
     http = await ends.enter_async_context(aiohttp.ClientSession())
-    root = f"http://127.0.0.1:{places['web-socket']}/stomp"
+    root = f"http://127.0.0.1:{places.ports['web-socket']}/stomp"
     line = await ends.enter_async_context(http.ws_connect(root, protocols=["v12.stomp"]))
 
     async def read():
@@ -251,8 +269,7 @@ async def by_web_socket(places, ends):
 
 
 async def by_http(places, ends):
-    root = f"http://127.0.0.1:{places['http']}"
-    http = await ends.enter_async_context(aiohttp.ClientSession(root, headers=BEARER))
+    http = await ends.enter_async_context(places.session("http"))
 
     async with http.head("/rest/queues/own") as found:
         to, poller = (found.links[rel]["url"] for rel in ("post-message", "poller"))
@@ -270,8 +287,7 @@ async def by_http(places, ends):
 
 
 async def by_json(places, ends):
-    root = f"http://127.0.0.1:{places['json']}"
-    http = await ends.enter_async_context(aiohttp.ClientSession(root, headers=BEARER))
+    http = await ends.enter_async_context(places.session("json"))
 
     async def call(path, **said):
         async with http.post(f"/{VERSION}/{path}", json=said) as answer:
@@ -305,13 +321,16 @@ def grpc_work(channel, queue, token):
 
 
 async def by_grpc(places, ends):
-    address = f"127.0.0.1:{places['grpc']}"
-    return grpc_work(
-        await ends.enter_async_context(grpc.aio.insecure_channel(address)), "own", TOKEN
-    )
+    address = f"{NAME}:{places.ports['grpc']}"
+    if places.trusted is None:
+        channel = grpc.aio.insecure_channel(address)
+    else:
+        credentials = grpc.ssl_channel_credentials(places.trusted.read_bytes())
+        channel = grpc.aio.secure_channel(address, credentials)
+    return grpc_work(await ends.enter_async_context(channel), "own", TOKEN)
 
 
-async def said_by_grpc(port):
+async def said_by_grpc(places):
     """Return what a client of gRPC sends to do its work once, in the parts that wait for an answer."""
     said = [b""]
 
@@ -328,7 +347,9 @@ async def said_by_grpc(port):
             writer.write(data)
 
     async def connected(reader, writer):
-        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
+        other_reader, other_writer = await asyncio.open_connection(
+            "127.0.0.1", places.ports["grpc"], **places.private("h2")
+        )
         back = asyncio.create_task(relay(other_reader, writer, answered))
         with suppress(ConnectionError):
             await relay(reader, other_writer, heard)
@@ -343,6 +364,8 @@ async def said_by_grpc(port):
     return [part for part in said if part]
 
 
+PROTOCOLS = {"stomp": "stomp.v12", "http": "http/1.1", "json": "http/1.1", "grpc": "h2"}
+"""What clients speak within TLS, as they name it there."""
 WORKING = {
     "stomp": by_stomp,
     "web-socket": by_web_socket,
@@ -357,24 +380,59 @@ def user(name, token):
     return table(name, token_sha256=[digest(token)], roles=["admin"], faces=FACES)
 
 
+class Places(NamedTuple):
+    """The ports of a service by protocol; and the certificate, if they speak TLS."""
+
+    ports: dict[str, int]
+    trusted: Path | None = None
+
+    def context(self, *protocols):
+        """Return what a client needs that speaks one of these protocols within TLS, None without."""
+        if self.trusted is None:
+            return None
+        made = ssl.create_default_context(cafile=str(self.trusted))
+        made.set_alpn_protocols(list(protocols))
+        return made
+
+    def private(self, *protocols):
+        """Return what a connection of asyncio's is given."""
+        context = self.context(*protocols)
+        return {} if context is None else {"ssl": context, "server_hostname": NAME}
+
+    def session(self, face):
+        """Return a client of HTTP that may do everything."""
+        root = f"{'http' if self.trusted is None else 'https'}://{NAME}:{self.ports[face]}"
+        line = aiohttp.TCPConnector(ssl=self.context("http/1.1") or True)
+        return aiohttp.ClientSession(root, headers=BEARER, connector=line)
+
+
 @asynccontextmanager
-async def serving(folder):
-    """Run a service with all listeners; yield it, with the port of each protocol."""
-    stomp, http, rpc = free_ports(3)
-    places = {"stomp": stomp, "web-socket": http, "http": http, "json": http, "grpc": rpc}
+async def serving(folder, *, private):
+    """Run a service with all listeners; yield it, and where they are: within TLS, REST and JSON have listeners of their own."""
+    stomp, http, rpc, rest, json_ = free_ports(5)
+    trusted, files = None, ""
+    if private:
+        key, trusted = await certify(folder, NAME)
+        files = f'tls_certificate = "{trusted}"\ntls_key = "{key}"'
+    else:
+        rest = json_ = http
+    ports = {"stomp": stomp, "web-socket": http, "http": rest, "json": json_, "grpc": rpc}
     bee = user("bee", OTHER)
     tables = f"""
 [stomp]
-listen = "127.0.0.1:{stomp}"
+listen{"_tls" if private else ""} = "127.0.0.1:{stomp}"
 web_socket = "/stomp"
+{files}
 [rest]
-listen = "127.0.0.1:{http}"
+listen = "127.0.0.1:{rest}"
+{files}
 [grpc]
 listen = "127.0.0.1:{rpc}"
-json = "127.0.0.1:{http}"
+json = "127.0.0.1:{json_}"
+{files}
 {user("etl", TOKEN)}{bee}"""
     async with OwnService(folder, tables, top=f'http = "127.0.0.1:{http}"') as service:
-        yield service, places
+        yield service, Places(ports, trusted), f"http://127.0.0.1:{http}"
 
 
 def descriptors(pid):
@@ -387,13 +445,23 @@ OPEN = re.compile(r'^pubqueue_connections\{face="(\w+)"\} (\d+)', re.MULTILINE)
 
 @pytest.mark.parametrize("face", WORKING)
 async def test_clients_that_close_early_harm_nobody(tmp_path, face):
+    await many_leave(tmp_path, face, private=False)
+
+
+@pytest.mark.parametrize("face", PROTOCOLS)
+async def test_clients_that_close_early_harm_nobody_within_tls(tmp_path, face):
+    await many_leave(tmp_path, face, private=True)
+
+
+async def many_leave(folder, face, *, private):
+    """Have many clients leave early while one works on, and see that nothing of them is left."""
     async with AsyncExitStack() as ends:
-        service, places = await ends.enter_async_context(serving(tmp_path))
-        root = f"http://127.0.0.1:{places['http']}"
+        service, places, root = await ends.enter_async_context(serving(folder, private=private))
         operator = await ends.enter_async_context(aiohttp.ClientSession(root, headers=BEARER))
+        rest = await ends.enter_async_context(places.session("http"))
 
         async def made(path):
-            async with operator.put(path) as answer:
+            async with rest.put(path) as answer:
                 return answer.status == 201
 
         for queue in ("own", "others"):
@@ -406,10 +474,11 @@ async def test_clients_that_close_early_harm_nobody(tmp_path, face):
 
         work = await WORKING[face](places, ends)
         await work(b"first")
-        said = SAID[face] if face in SAID else await said_by_grpc(places[face])
+        said = SAID[face] if face in SAID else await said_by_grpc(places)
         before, held = await found(OPEN), descriptors(service.pid)
         assert sum(map(int, before.values())) >= 1
-        await beside(Leavers(places[face], said), work)
+        leavers = Leavers(places.ports[face], said, places.context(PROTOCOLS.get(face, "")))
+        await beside(leavers, work)
 
         async def is_as_before():
             return await found(OPEN) == before and descriptors(service.pid) <= held
