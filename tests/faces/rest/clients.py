@@ -37,11 +37,12 @@ def a_face(broker, **settings):
 
 @asynccontextmanager
 async def hosted(face, *, profiles=None, bounds=None, **more):
-    """Serve a face over HTTP; yields the URL of the service."""
+    """Serve a face over HTTP; yields the URL of the service, once the face is at work."""
     door = RestDoor(profiles or [profile("/rest"), hornetq("/hornetq")])
     door.lead_to([face])
     host = HttpHost([door], bounds or Bounds(login=0, per_peer=2_000), **more)
     async with host.serving([Place("127.0.0.1", 0)]) as ((address, port),):
+        await until(lambda: face.is_serving)
         yield f"http://{address}:{port}/rest"
 
 
@@ -95,7 +96,6 @@ async def served(store=None, calendar=None, **settings):
         await side.begin()
         ends.push_async_callback(_end, side)
         root = await ends.enter_async_context(hosted(side.face))
-        await until(lambda: side.face.is_serving)
         yield Served(side, root, ends)
 
 

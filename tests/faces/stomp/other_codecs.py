@@ -23,7 +23,7 @@ Read = tuple[str, dict[str, str], bytes] | None
 
 def by_stomp_py(stream: bytes) -> Read:
     """Read as stomp.py does what is in front of the NUL; who cuts its frames needs a socket."""
-    found = utils.parse_frame(stream.removesuffix(b"\0").lstrip(b"\r\n"))
+    found = utils.parse_frame(stream.removesuffix(b"\n").removesuffix(b"\0").lstrip(b"\r\n"))
     return found and (found.cmd, dict(found.headers), found.body)
 
 

@@ -451,13 +451,18 @@ RECEIPT = Frame("RECEIPT", {"receipt-id": "77"})
             V10,
             b"MESSAGE\nnot-carried:a,c\ncontent-length:0\n\n\0",
         ),
+        (
+            Frame("MESSAGE", {"a": "\0", "not-carried": "ack", "b": "c"}),
+            V12,
+            b"MESSAGE\nb:c\nnot-carried:ack,a\ncontent-length:0\n\n\0",
+        ),
         (Frame("MESSAGE", {"a": " b"}), V11, b"MESSAGE\na: b\ncontent-length:0\n\n\0"),
         (Frame("MESSAGE", {"a:b\n": "c"}), V12, b"MESSAGE\na\\cb\\n:c\ncontent-length:0\n\n\0"),
         (Frame("CONNECTED", {"server": "a:\\b"}), V12, b"CONNECTED\nserver:a:\\b\n\n\0"),
     ],
 )
 def test_a_frame_is_written_as_its_version_has_it(frame, version, written):
-    assert write(frame, version) == written
+    assert write(frame, version) == written + b"\n"
 
 
 # --- round trips --------------------------------------------------------------------------------

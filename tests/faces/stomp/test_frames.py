@@ -13,6 +13,7 @@ from pubqueue.faces.stomp.frames import (
     ROWS,
     DestinationKind,
     Mode,
+    copied_from,
     destination_of,
     key_for,
     key_of,
@@ -327,6 +328,26 @@ def test_a_message_is_named_as_the_version_has_it():
 def test_what_an_ack_or_a_nack_asks_for(command, headers, said):
     found = settle_of(Frame(command, headers), None, JOBS)
     assert (found.verb, found.outcome, found.delay, found.reason) == said
+
+
+def test_a_nack_that_has_all_headers_of_its_message_says_nothing_by_those_of_the_publisher():
+    given = (("outcome", "reject"), ("requeue", "false"), ("reason", "mine"), ("delay", "x"))
+    copied = copied_from((*given, ("tenant", "north")))
+    assert copied == {*given}
+    found = settle_of(Frame("NACK", dict(given)), None, JOBS, copied)
+    assert (found.outcome, found.delay, found.reason) == (Outcome.FAILED, None, "")
+    found = settle_of(Frame("NACK", {**dict(given), "outcome": "release"}), None, JOBS, copied)
+    assert found.outcome is Outcome.RELEASE, "the worker's own word counts"
+    assert copied_from(()) == copied_from((("tenant", "north"),)) == frozenset()
+
+
+def test_headers_of_a_publisher_that_a_message_cannot_have_are_named():
+    given = (("ack", "7"), ("receipt", "r"), ("transaction", "t"), ("a", "b"), ("item-id", "i"))
+    item = Item(*(1, JOBS, ItemId("i"), State.LOCKED, Jid("etl@x"), NOW), headers=given)
+    headers = frames.of_delivery(Deliver(Jid("bee@x/1"), item, b""), "0", "1").headers
+    assert headers["not-carried"] == "ack,receipt,transaction"
+    assert (headers["ack"], headers["a"], headers["item-id"]) == ("1", "b", "i")
+    assert not {"receipt", "transaction"} & headers.keys()
 
 
 @pytest.mark.parametrize("headers", [{"delay": "soon"}, {"outcome": "fine"}, {"reason": "\x01"}])

@@ -45,5 +45,5 @@ def test_an_error_has_a_message_a_receipt_and_a_sentence():  # S21
     said = error(Problem("not found", "no node", (("version", "1.2"),)), V12, "r:1")
     assert said == (
         b"ERROR\nmessage:not found\nversion:1.2\nreceipt-id:r\\c1\ncontent-type:text/plain\n"
-        b"content-length:8\n\nno node\n\0"
+        b"content-length:8\n\nno node\n\0\n"
     )

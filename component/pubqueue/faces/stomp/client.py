@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from pubqueue.faces.listener.budget import SMALL
 from pubqueue.faces.stomp.codec import Frame, memory_of, write
-from pubqueue.faces.stomp.frames import Mode
+from pubqueue.faces.stomp.frames import NONE_COPIED, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.faces.listener import ClientConnection
     from pubqueue.faces.stomp.codec import Version
-    from pubqueue.faces.stomp.frames import Key, Wanted
+    from pubqueue.faces.stomp.frames import Copied, Key, Wanted
     from pubqueue.faces.stomp.refusals import Problem
     from pubqueue.faces.stomp.settings import StompSettings
     from pubqueue.model.decision import Reply, Request
@@ -379,6 +379,8 @@ class Handed(Struct, gc=False, eq=False):
     item: ItemId
     token: int
     key: Key
+    copied: Copied = NONE_COPIED
+    """Words in its headers that are not the client's."""
 
 
 class Subscription:

@@ -613,7 +613,11 @@ _ESCAPING: Final[Mapping[str, dict[int, str]]] = {
 
 
 def write(frame: Frame, version: Version) -> bytes:
-    """Return the bytes of a frame. The writer sets `content-length`, after the other headers, if a body is allowed."""
+    """Return the bytes of a frame. The writer sets `content-length`, after the other headers, if a body is allowed.
+
+    A line feed follows the frame, as from other brokers: a reader may skip it (1.2, "Augmented BNF"), and that of PHP does not go on
+    without it.
+    """
     headers, body, row = frame.headers, frame.body, COMMANDS.get(frame.command)
     if "content-length" in headers:
         headers = {name: value for name, value in headers.items() if name != "content-length"}
@@ -624,7 +628,7 @@ def write(frame: Frame, version: Version) -> bytes:
         lines = _written(headers, version if is_escaped else UNAGREED, is_padded=is_padded)
     if body or (row is not None and row.has_body):
         lines = f"{lines}content-length:{len(body)}\n"
-    return b"%b%b\0" % (f"{frame.command}\n{lines}\n".encode(), body)
+    return b"%b%b\0\n" % (f"{frame.command}\n{lines}\n".encode(), body)
 
 
 def _is_plain(lines: str, count: int) -> bool:
@@ -636,8 +640,10 @@ def _is_plain(lines: str, count: int) -> bool:
 
 def _written(headers: Mapping[str, str], version: Version, *, is_padded: bool) -> str:
     escaping = _ESCAPING.get(version.name, {})
-    lines, left_out = [], []
+    lines, left_out = [], [*filter(None, [headers.get(NOT_CARRIED)])]
     for name, value in headers.items():
+        if name == NOT_CARRIED:
+            continue
         line = f"{name.translate(escaping)}:{value.translate(escaping)}"
         is_cut = is_padded and name not in _NEEDED and value != value.strip(" ")
         if is_cut or _UNWRITABLE.search(line) or (":" in name and not version.escapes):

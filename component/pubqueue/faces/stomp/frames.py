@@ -310,6 +310,9 @@ SERVERS: Final = frozenset(
 )
 """Headers that a publisher's cannot replace."""
 
+OF_FRAMES: Final = frozenset({"receipt", "transaction"})
+"""Headers that mean something in each frame of a client: one that copies all of a MESSAGE into its ACK would say what a publisher wants."""
+
 
 def message_id(node: NodeName, item: ItemId) -> str:
     """Return the header `message-id`: the same for each delivery of the item, and of no other item."""
@@ -400,10 +403,16 @@ def _begun(
 
 
 def _add(headers: dict[str, str], given: Headers) -> None:
-    """Add the publisher's headers, in their order; of a repeated one the first."""
+    """Add the publisher's headers, in their order; of a repeated one the first. Those that cannot be here are named."""
+    left_out = []
     for name, value in given:
-        if name and name not in SERVERS:
+        if name in SERVERS or name in OF_FRAMES:
+            if headers.get(name) != value:
+                left_out.append(name)
+        elif name:
             headers.setdefault(name, value)
+    if left_out:
+        headers[NOT_CARRIED] = ",".join(left_out)
 
 
 # Numbers in headers.
@@ -476,11 +485,36 @@ def key_for(subscription: str, message: str, ack: str, version: Version) -> Key:
 _OUTCOMES: Final = ", ".join(outcome.value for outcome in Outcome)
 
 
-def settle_of(frame: Frame, by: Principal, node: NodeName) -> Settle | Problem:
+_WORKERS: Final = frozenset({"outcome", "requeue", "reason", "delay", "seconds"})
+"""Headers by which a worker says how its attempt has ended, or how much time it needs."""
+
+Copied = frozenset[tuple[str, str]]
+"""Headers of a message with a worker's words that are its publisher's. Clients copy all of a MESSAGE into their NACK, and mean nothing by it."""
+
+NONE_COPIED: Final[Copied] = frozenset()
+
+
+def copied_from(given: Headers) -> Copied:
+    """Return those among the publisher's headers of an item."""
+    if not given:
+        return NONE_COPIED
+    return frozenset(header for header in given if header[0] in _WORKERS)
+
+
+def own_words(headers: Mapping[str, str], copied: Copied) -> Mapping[str, str]:
+    """Return the headers of a worker's frame without those that it has copied."""
+    if not copied:
+        return headers
+    return {name: value for name, value in headers.items() if (name, value) not in copied}
+
+
+def settle_of(
+    frame: Frame, by: Principal, node: NodeName, copied: Copied = NONE_COPIED
+) -> Settle | Problem:
     """Return the settle for a message of the node: the caller adds its id and its lock."""
     if frame.command == "ACK":
         return Settle(by, node, (), Verb.RETRACT)
-    headers = frame.headers
+    headers = own_words(frame.headers, copied)
     try:
         delay: Millis | None = span(headers["delay"]) if "delay" in headers else None
     except BadNumberError as problem:

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final, assert_never
 from pubqueue.faces.stomp import frames
 from pubqueue.faces.stomp.client import Handed
 from pubqueue.faces.stomp.codec import write
-from pubqueue.faces.stomp.frames import OPTIONS, BadNumberError, Mode, key_for, sent, span
+from pubqueue.faces.stomp.frames import (
+    OPTIONS,
+    BadNumberError,
+    Mode,
+    copied_from,
+    key_for,
+    own_words,
+    sent,
+    span,
+)
 from pubqueue.faces.stomp.refusals import LOST, Message, Problem, unexpected
 from pubqueue.faces.stomp.subscriptions import Subscriptions
 from pubqueue.faces.stomp.unsettled import Transactions, Unsettled
@@ -215,7 +224,7 @@ class StompSession:
             return True
         version, ack = self._client.version, f"{notice.item.token}"
         key = key_for(one.id, frames.message_id(item.node, item.id), ack, version)
-        handed = Handed(one, item.id, item.token, key)
+        handed = Handed(one, item.id, item.token, key, copied_from(item.headers))
         frame = frames.of_delivery(notice, one.id, None if is_auto else ack)
         on_taken = partial(self._was_taken, handed) if is_auto else None
         if not self._client.wire.offer(write(frame, version), on_taken):
@@ -289,7 +298,7 @@ def touch(client: Client, unsettled: Unsettled, frame: Frame, owed: Owed) -> Pro
     if found is None or isinstance(found, Problem):
         return found
     try:
-        seconds = frame.headers.get("seconds")
+        seconds = own_words(frame.headers, found.copied).get("seconds")
         wanted = None if seconds is None else span(seconds)
     except BadNumberError as problem:
         return Problem(Message.BAD_HEADER, f"seconds has to be {problem}")

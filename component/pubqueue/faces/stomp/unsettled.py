@@ -150,7 +150,8 @@ class Unsettled:
         if handed is None or handed in before:
             return OVER if key in self._lost else NONE_SUCH
         one = handed.subscription
-        template = settle_of(frame, self._client.backend.by(one.address), one.node)
+        by = self._client.backend.by(one.address)
+        template = settle_of(frame, by, one.node, handed.copied)
         if isinstance(template, Problem):
             return template
         return template, [each for each in one.up_to(handed) if each not in before]

@@ -11,7 +11,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT
 
 from pubqueue.faces.grpc.transcoding import VERSION, JsonDoor
@@ -21,11 +21,12 @@ from pubqueue.faces.listener import Bounds, Place
 
 @asynccontextmanager
 async def hosted(face, **more):
-    """Serve a face in JSON; yields the URL of the service."""
+    """Serve a face in JSON; yields the URL of the service, once the face is at work; without one, it never is."""
     door = JsonDoor()
     door.lead_to([face])
     host = HttpHost([door], Bounds(login=0), **more)
     async with host.serving([Place("127.0.0.1", 0)]) as ((address, port),):
+        await until(lambda: face is None or face.is_up)
         yield f"http://{address}:{port}"
 
 

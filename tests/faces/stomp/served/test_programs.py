@@ -52,6 +52,7 @@ RUNNERS = {
     "javascript": ("node", "--input-type=module", "--eval"),
     "ruby": ("ruby", "-e"),
     "perl": ("perl", "-e"),
+    "php": ("php", "-r"),
 }
 
 
@@ -80,6 +81,29 @@ async def test_programs_in_other_languages_work_a_queue(tmp_path, language):  # 
         finally:
             worker.kill()
             await worker.wait()
+
+
+async def test_what_a_publisher_says_is_no_word_of_a_worker_that_copies_it(tmp_path):  # N25
+    """That of PHP copies all headers of a MESSAGE into its NACK."""
+    async with StompService(tmp_path) as service, asyncio.timeout(TIMEOUT):
+        etl = await service.log_in("etl")
+        said = {"outcome": "reject", "requeue": "false", "reason": "mine"}
+        await etl.do("SEND", b"one", destination="/queue/jobs", item_id="one", **said)
+        program = f"""
+            $worker = new Stomp("tcp://127.0.0.1:{service.address[1]}", "etl", "{RIGHT}",
+                array("accept-version" => "1.1", "host" => "x"));
+            $worker->subscribe("/queue/jobs", array("id" => "1"));
+            $worker->nack($worker->readFrame());
+            $again = $worker->readFrame();
+            echo $again->headers["failed"], " ", $again->headers["reason"];
+            $worker->ack($again, array("receipt" => "done"));
+            $worker->readFrame();"""
+        client = await asyncio.create_subprocess_exec(
+            *("php", "-r", program), stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await client.communicate()
+    assert (client.returncode, out) == (0, b"1 mine")
+    assert recount(tmp_path / "pubqueue.db").of("jobs") == {}
 
 
 async def test_stompit_sends_receives_and_settles(tmp_path):  # N25
