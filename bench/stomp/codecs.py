@@ -61,7 +61,7 @@ def _careless(pieces: list[bytes]) -> Iterator[tuple[str, dict[str, str], bytes]
 def write_carelessly(command: str, headers: dict[str, str], body: bytes) -> bytes:
     """Write headers without escapes."""
     lines = "".join([f"{name}:{value}\n" for name, value in headers.items()])
-    return f"{command}\n{lines}content-length:{len(body)}\n\n".encode() + body + b"\0"
+    return f"{command}\n{lines}content-length:{len(body)}\n\n".encode() + body + b"\0\n"
 
 
 def frames_per_second(body: bytes) -> dict[str, tuple[float, float]]:

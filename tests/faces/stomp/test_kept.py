@@ -46,8 +46,8 @@ def frame_of(command, size, **more):
 
 
 async def unfinished(connection, frame):
-    """Send all of a frame but its last byte."""
-    connection.write(write(frame, V12)[:-1])
+    """Send all of a frame but its NUL."""
+    connection.write(write(frame, V12)[:-2])
 
 
 async def begun(served, name="etl", body=BODY):
@@ -121,7 +121,7 @@ async def test_a_frame_that_is_whole_is_not_kept(served):
 async def test_what_was_read_needs_no_memory():
     reader = FrameReader()
     reader.agree(V12)
-    reader.receive(write(Frame("SEND", {"destination": "a"}, BODY), V12) + b"\nSEND\n")
+    reader.receive(write(Frame("SEND", {"destination": "a"}, BODY), V12) + b"SEND\n")
     assert reader.next_event().body == BODY
     assert reader.kept == len(b"\nSEND\n")
 
@@ -130,7 +130,7 @@ async def test_the_head_of_a_body_that_is_awaited_counts_as_much_memory_as_it_ne
     reader = FrameReader()
     reader.agree(V12)
     head = frame_of("SEND", 8_000, three="\N{GRINNING FACE}" + "3" * 7_000)
-    reader.receive(write(head, V12)[:-1])
+    reader.receive(write(head, V12)[:-2])
     assert reader.next_event() is None
     assert reader.kept >= 16_000 + 4 * 7_000, "four bytes a letter"
     reader.receive(b"wrong")
