@@ -99,6 +99,7 @@ async def killed_lives_of(publisher, server, folder, kept, lives):
         await publisher.say()
 
     async for _ in killed_lives(service, lives, live):
+        await kept.abandoned()
         killed = kept.recount()
         assert killed.wrong == ()
         yield killed.of("jobs").keys()

@@ -291,6 +291,7 @@ class KillContract:
 
     async def look(self, trade: Trade, kept: Kept) -> None:
         """Compare the store of a dead service with what was confirmed."""
+        await kept.abandoned()
         found = kept.recount()
         trade.killed(found, *texts(kept))
         self.also(trade, found)

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
+from harness.databases.postgres_kills import SESSIONS
+from harness.patience import LOOK, until
 from harness.stores.postgres_recount import recount_postgres
 from harness.stores.recount import copied, recount
 from harness.stores.replay import replayed, states
@@ -31,6 +33,9 @@ class Kept(Protocol):
 
     address: str
 
+    async def abandoned(self) -> None:
+        """Return when nothing more is done of what a killed service has asked for."""
+
     def recount(self) -> Count:
         """Count its contents."""
 
@@ -50,6 +55,9 @@ class KeptInFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.address = f"sqlite:///{path}"
+
+    async def abandoned(self) -> None:
+        """A dead process writes nothing."""
 
     def recount(self) -> Count:
         return recount(self._path)
@@ -73,6 +81,10 @@ class KeptInPostgres:
     def __init__(self, server: Postgres) -> None:
         self._server = server
         self.address = server.address
+
+    async def abandoned(self) -> None:
+        """Wait for the sessions of the dead: the server ends a commit that it has begun before it notices."""
+        await until(lambda: not self._server.ask(SESSIONS), every=LOOK)
 
     def recount(self) -> Count:
         return recount_postgres(self._server)
