@@ -131,12 +131,14 @@ def test_forward_and_backward_name_the_same_times_and_each_once(line, zone, begi
 
 
 def test_a_zone_that_could_not_be_read_is_looked_for_again(monkeypatch):
+    """A zone that is known is kept, so this is one of no other test."""
+
     def fail(_name):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with monkeypatch.context() as scarce:
         scarce.setattr(cron_times, "ZoneInfo", fail)
         with pytest.raises(OSError, match="Too many open files"):
-            cron_times.unfit("0 3 * * *", "Pacific/Chatham")
-    assert cron_times.unfit("0 3 * * *", "Pacific/Chatham") == ""
+            cron_times.unfit("0 3 * * *", "Antarctica/Troll")
+    assert cron_times.unfit("0 3 * * *", "Antarctica/Troll") == ""
     assert cron_times.unfit("0 3 * * *", "Pacific").startswith("zone 'Pacific' is not a known")
