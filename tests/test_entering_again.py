@@ -10,11 +10,18 @@ from harness.patience import TIMEOUT
 from stores.steps import EMPTY, add, make
 
 from pubqueue.config.settings import NodeSettings, Settings
-from pubqueue.engine.ports import FencedError, ForeignStoreError, Instance, StoreError
+from pubqueue.engine.ports import (
+    FencedError,
+    ForeignStoreError,
+    Instance,
+    StoreError,
+    UnreachableStoreError,
+)
 from pubqueue.faces.table import Row
 from pubqueue.model import changes as c
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.wiring import serving as serving_module
 from pubqueue.wiring.serving import serve
 
 OPEN = {"pubsub#publish_model": "open", "pubsub#access_model": "open"}
@@ -141,6 +148,29 @@ async def test_a_file_that_was_replaced_is_opened_again(tmp_path, monkeypatch, i
     assert (tmp_path / "queue.db-wal-replaced-1").stat().st_size
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("step", ["bring_nodes", "free_connections"])
+async def test_a_store_that_goes_away_as_the_service_begins_is_waited_for(
+    tmp_path, monkeypatch, step
+):
+    """Its place is given back meanwhile, and taken again."""
+    whole, gone = getattr(serving_module, step), []
+
+    async def step_fails_once(*given):
+        if not gone:
+            gone.append(step)
+            raise UnreachableStoreError("Connection refused")
+        return await whole(*given)
+
+    monkeypatch.setattr(serving_module, step, step_fails_once)
+    monkeypatch.setattr(serving_module, "RETRY_INTERVAL", 0)
+    async with serving(monkeypatch, await made(tmp_path / "queue.db")) as (door, _):
+        door.opened.set()
+        await door.ready.wait()
+        assert await door.confirms("new") == "OK"
+        assert [face.closed for face in door.faces] == [True, False]
+    assert (gone, items(tmp_path / "queue.db")) == ([step], ["new"])
 
 
 async def test_nothing_is_written_to_a_file_that_is_no_more_under_its_name(tmp_path):

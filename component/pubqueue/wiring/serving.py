@@ -105,6 +105,8 @@ async def serve(
                 log.warning("service.place_lost")
             except FencedError as problem:
                 log.warning("service.fenced", why=str(problem))
+            except UnreachableStoreError as problem:  # it was there a moment before
+                await _pause(stop, problem)
             except CannotListenError as problem:
                 raise ConfigError(str(problem), key="listen") from None
     log.info("service.stopped")
@@ -126,13 +128,18 @@ class _Run:
         process = self._process
         process.observers.at_rest(Phase.STARTING)
         early = [process.reloader.read_files(process.http.hosts)]
-        async with self._closed_when_fenced(), tasks(early):
+        async with self._closed_to_begin_again(), tasks(early):
             admitted = await self._admitted()
         if not admitted:
             await self._running.stop()
             return
         queue = at_work(process.settings, self._store, self._broker, self._reaper)
-        async with queue as working, self._closed_when_fenced(), AsyncExitStack() as ends:
+        async with (
+            self._closed_to_begin_again(),
+            queue as working,
+            self._closed_to_begin_again(),
+            AsyncExitStack() as ends,
+        ):
             ends.callback(process.accounts.watch(self._broker.judge_waits_again))
             await free_connections(self._broker, self._store, self._broker.instance.number)
             await process.http.work(self._broker, service_of(process.settings))
@@ -165,11 +172,11 @@ class _Run:
                     await self._broker.undelivered.note_all_delivered()
 
     @asynccontextmanager
-    async def _closed_when_fenced(self) -> AsyncIterator[None]:
-        """Close the connections to clients if this process has lost its number: it starts again with new ones."""
+    async def _closed_to_begin_again(self) -> AsyncIterator[None]:
+        """Close the connections to clients if this process has lost its number, or the store as it began: it starts again with new ones."""
         try:
             yield
-        except FencedError:
+        except (FencedError, UnreachableStoreError):
             await self._running.stop()
             raise
 
@@ -318,10 +325,15 @@ async def reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, N
                 if doing.done():
                     return True
         except UnreachableStoreError as problem:
-            log.warning("store.unreachable", why=str(problem))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), RETRY_INTERVAL)
+            await _pause(stop, problem)
     return False
+
+
+async def _pause(stop: asyncio.Event, problem: UnreachableStoreError) -> None:
+    """Wait until the store may be there again, or the service stops."""
+    log.warning("store.unreachable", why=str(problem))
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), RETRY_INTERVAL)
 
 
 # Tasks that run as long as a block of code.
