@@ -135,9 +135,9 @@ class _Run:
             return
         queue = at_work(process.settings, self._store, self._broker, self._reaper)
         async with (
-            self._closed_to_begin_again(),
+            self._closed_to_begin_again(),  # for what fails before the queue is at work
             queue as working,
-            self._closed_to_begin_again(),
+            self._closed_to_begin_again(),  # and here the faces close before the queue does
             AsyncExitStack() as ends,
         ):
             ends.callback(process.accounts.watch(self._broker.judge_waits_again))

@@ -488,24 +488,27 @@ _OUTCOMES: Final = ", ".join(outcome.value for outcome in Outcome)
 _WORKERS: Final = frozenset({"outcome", "requeue", "reason", "delay", "seconds"})
 """Headers by which a worker says how its attempt has ended, or how much time it needs."""
 
-Copied = frozenset[tuple[str, str]]
-"""Headers of a message with a worker's words that are its publisher's. Clients copy all of a MESSAGE into their NACK, and mean nothing by it."""
+Copied = tuple[int, ...]
+"""Hashes of the headers of a message that have a worker's words and are its publisher's. Clients copy all of a MESSAGE into their NACK, and
+mean nothing by it. They are kept as long as the message is in flight, so not the values, which may be long.
+"""
 
-NONE_COPIED: Final[Copied] = frozenset()
+NONE_COPIED: Final[Copied] = ()
 
 
 def copied_from(given: Headers) -> Copied:
-    """Return those among the publisher's headers of an item."""
-    if not given:
+    """Return those among the publisher's headers of an item; of a repeated one the first is in the MESSAGE."""
+    if not given or not any(name in _WORKERS for name, _ in given):
         return NONE_COPIED
-    return frozenset(header for header in given if header[0] in _WORKERS)
+    first = dict(reversed(given))
+    return tuple(hash((name, first[name])) for name in _WORKERS if name in first)
 
 
 def own_words(headers: Mapping[str, str], copied: Copied) -> Mapping[str, str]:
     """Return the headers of a worker's frame without those that it has copied."""
     if not copied:
         return headers
-    return {name: value for name, value in headers.items() if (name, value) not in copied}
+    return {name: value for name, value in headers.items() if hash((name, value)) not in copied}
 
 
 def settle_of(
