@@ -294,22 +294,8 @@ def _attempts(session: SqlSession, which: listings.WinnerRows) -> list[tuple[int
 
 
 def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
-    (
-        at,
-        node,
-        name,
-        state,
-        priority,
-        pause,
-        life,
-        known,
-        size,
-        headers,
-        group,
-        known_sum,
-        others,
-        payload,
-    ) = row
+    at, node, name, state, priority, pause, life, known, size, *content = row
+    headers, group, known_sum, others, payload = content
     options = priority, pause or NO_TIME, life, unpacked(headers)
     draft = Draft(ItemId(name), payload, *options, group=group or "")
     item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0, sum=known_sum)

@@ -96,17 +96,10 @@ class ItemWrites:
 
     def _keep(self, before: Item | None, now: Item) -> None:
         """Put an item that is done beside its queue."""
-        done = (
-            *(now.seq, self._ids[now.node], now.id, now.publisher, now.published, now.priority),
-            *(
-                now.token,
-                now.taken,
-                now.expires,
-                packed(now.headers),
-                *(now.transaction or (None, None)),
-            ),
-            *(now.group or None, now.size, now.sum),
-        )
+        facts = now.id, now.publisher, now.published, now.priority, now.token, now.taken
+        rest = now.expires, packed(now.headers), *(now.transaction or (None, None))
+        content = now.group or None, now.size, now.sum
+        done = now.seq, self._ids[now.node], *facts, *rest, *content
         if before is None:
             self._rows["add_done_item"].append((*done, self._payloads[now.seq]))
             self._added.add(now.seq)
@@ -185,17 +178,8 @@ def _rest(item: Item) -> Values:
     )
     headers, transaction = packed(item.headers), item.transaction or (None, None)
     facts = item.publisher, item.published, item.priority, item.expires
-    return (
-        *facts,
-        headers,
-        *dead_letter,
-        *transaction,
-        item.group or None,
-        item.turn or None,
-        item.failure,
-        item.size,
-        item.sum,
-    )
+    last = item.group or None, item.turn or None, item.failure, item.size, item.sum
+    return *facts, headers, *dead_letter, *transaction, *last
 
 
 def _stays(before: Item, now: Item) -> bool:
