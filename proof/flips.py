@@ -38,6 +38,7 @@ from pubqueue.rules.retrieve import ReadNewer
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.staging import StagePublish
 from pubqueue.stores.reading_errors import look
+from pubqueue.stores.sql.session import MOST_IN_ROW, PAYLOAD
 from pubqueue.stores.sqlite.connection import DAMAGE
 from pubqueue.wiring.checking import see_that_contents_are_sound
 
@@ -65,7 +66,9 @@ class Outcome(NamedTuple):
 def _drafts(random: Random, node: NodeName) -> tuple[Draft, ...]:
     drafts = []
     for n in range(ITEMS):
-        text = "".join(random.choices("abcdefghijklmnop ", k=random.choice((20, 250, 250, 6_000))))
+        text = "".join(
+            random.choices("abcdefghijklmnop ", k=random.choice((20, 250, 250, 6_000, 17_000)))
+        )
         more: dict[str, Any] = {}
         if n % 3 == 0:
             more["headers"] = (("kind", text[:9]), ("number", str(n)))
@@ -199,8 +202,10 @@ def flip_rows(shell: Shell, seed: int) -> Counter[Outcome]:
     flipped: set[ItemId] = set()
     for table in TABLES:
         key = "id, node" if table == "staged" else "seq, node_id"
+        in_row = table == "staged" or not sqlite(shell)
+        whole = "payload" if in_row else PAYLOAD
         rows = shell.connection.execute(
-            f"SELECT {key}, id, {', '.join(COLUMNS)} FROM {table}"
+            f"SELECT {key}, id, {whole}, {', '.join(COLUMNS[1:])} FROM {table} i"
         )  # ours
         for row in rows.fetchall():
             if random.random() < 1 / 3:
@@ -215,10 +220,10 @@ def flip_rows(shell: Shell, seed: int) -> Counter[Outcome]:
                     else "seq = {0} AND node_id = {1}"
                 )
                 one, two, three = ("?", "?", "?") if sqlite(shell) else ("$2", "$3", "$1")
-                shell.connection.execute(
-                    f"UPDATE {table} SET {column} = {three} WHERE {where.format(one, two)}",
-                    (value, *row[:2]),
-                )
+                statement = f"UPDATE {table} SET {column} = {three} WHERE {where.format(one, two)}"
+                if column == "payload" and not in_row and len(value) > MOST_IN_ROW:
+                    statement = "UPDATE large_payload SET payload = ?1 WHERE seq = ?2 AND ?3"
+                shell.connection.execute(statement, (value, *row[:2]))
                 flipped.add(row[2])
     came, _ = given_out(shell)
     outcomes: Counter[Outcome] = Counter()

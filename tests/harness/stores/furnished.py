@@ -16,6 +16,7 @@ from pubqueue.model.entities import NodeConfig, NodeName, Terms
 from pubqueue.model.schedules import Definition
 from pubqueue.model.sums import sum_of
 from pubqueue.stores.sql.columns import packed, packed_config, packed_terms, unpacked
+from pubqueue.stores.sql.session import MOST_IN_ROW
 from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ def furnish(path: Path, seed: int = 0, items: int = 60) -> None:
         connection.execute("DELETE FROM sequence")
         for table, row in rows(seed, items):
             _insert(connection, table, row)
+        for table in ("item", "done_item"):
+            where = f"length(payload) > {MOST_IN_ROW}"
+            connection.execute(
+                f"INSERT INTO large_payload SELECT seq, payload FROM {table} WHERE {where}"
+            )
+            connection.execute(f"UPDATE {table} SET payload = x'' WHERE {where}")
         for table in ("node", "txn"):  # the last of them has gone
             connection.execute("UPDATE sqlite_sequence SET seq = seq + 5 WHERE name = ?", (table,))
         connection.execute("COMMIT")

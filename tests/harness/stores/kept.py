@@ -15,6 +15,7 @@ from harness.stores.store_contents import ALL
 
 from pubqueue.engine.listings import Events
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.sql.session import PAYLOAD
 from pubqueue_xeps.wire.payloads.wrapper import unwrap
 
 if TYPE_CHECKING:
@@ -71,7 +72,10 @@ class KeptInFile:
 
     def bodies(self, node: str) -> dict[str, bytes]:
         with copied(self._path) as file:
-            rows = file.execute(BODIES.format(node)).fetchall()
+            whole = BODIES.replace(
+                "payload", f"(SELECT {PAYLOAD} FROM item i WHERE i.seq = item.seq)"
+            )
+            rows = file.execute(whole.format(node)).fetchall()
         return {name: unwrap(payload).data for name, payload in rows}
 
 

@@ -9,7 +9,7 @@ from harness.stores.recount import ITEMS, WRONG, Count, twice
 if TYPE_CHECKING:
     from harness.databases.postgres import Postgres
 
-PRAGMAS = 2
+PRAGMAS = 4
 """This many of the sentences are about SQLite's files."""
 
 

@@ -23,6 +23,10 @@ ITEMS: Final = """SELECT node.name, item.id, state FROM item
 WRONG: Final = (
     "SELECT 'integrity: ' || integrity_check FROM pragma_integrity_check WHERE integrity_check != 'ok'",
     "SELECT 'a row of ' || \"table\" || ' belongs to nothing' FROM pragma_foreign_key_check",
+    """SELECT 'item ' || id || ' lacks its payload' FROM (SELECT * FROM item WHERE headers IS NULL AND length(payload) = 0 AND size > 0) i
+       WHERE size != coalesce((SELECT length(payload) FROM large_payload WHERE seq = i.seq), 0)""",
+    """SELECT 'the payload of item ' || seq || ' is left over' FROM large_payload WHERE seq NOT IN (
+       SELECT seq FROM item WHERE length(payload) = 0 UNION ALL SELECT seq FROM done_item WHERE length(payload) = 0)""",
     """SELECT name || ' counts ' || items || ' items' FROM node
        WHERE items != (SELECT count(*) FROM item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
     """SELECT name || ' counts ' || bytes || ' bytes' FROM node WHERE bytes != (SELECT coalesce(sum(size), 0) FROM item
@@ -30,7 +34,7 @@ WRONG: Final = (
     """SELECT name || ' counts ' || done || ' done of ' || done_bytes || ' bytes' FROM node WHERE (done, done_bytes) !=
        (SELECT count(*), coalesce(sum(size), 0) FROM done_item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
     """SELECT 'item ' || id || ' is in its queue and done' FROM item WHERE seq IN (SELECT seq FROM done_item)""",
-    """SELECT 'item ' || id || ' counts for ' || size || ' bytes' FROM item WHERE headers IS NULL AND size != length(payload)""",
+    """SELECT 'item ' || id || ' counts for ' || size || ' bytes' FROM item WHERE headers IS NULL AND length(payload) NOT IN (0, size)""",
     """SELECT name || ' counts ' || subscriptions || ' subscriptions' FROM node
        WHERE subscriptions != (SELECT count(*) FROM subscription WHERE node_id = node.id)""",
     """SELECT jid || ' counts ' || in_flight || ' items' FROM subscription AS s WHERE in_flight !=

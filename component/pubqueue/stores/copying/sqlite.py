@@ -20,6 +20,7 @@ from pubqueue.stores.copying.copy import (
     RefusedError,
 )
 from pubqueue.stores.reading_errors import in_the_way
+from pubqueue.stores.sql.session import MOST_IN_ROW, PAYLOAD
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.connection import MINE, close_to_others, create
 from pubqueue.stores.sqlite.instances import alone, number_file, numbered
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 KINDS: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "bytes", "REAL": "real"}
 
 BYTES_OF_A_COMMIT: Final = 64 << 20
+
+LARGE: Final = "large_payload"
+"""The table of large payloads of SQLite, which are copied as if they were in the rows of their items."""
 
 
 class SqlitePlace:
@@ -54,7 +58,9 @@ class SqlitePlace:
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         )
         return {
-            name: self._table(name) for (name,) in found.fetchall() if name not in (BACKUP, COPYING)
+            name: self._table(name)
+            for (name,) in found.fetchall()
+            if name not in (BACKUP, COPYING, LARGE)
         }
 
     def _table(self, name: str) -> DatabaseTable:
@@ -76,7 +82,10 @@ class SqlitePlace:
     def rows(self, table: DatabaseTable) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one."""
         columns, key = (_listed(table.name, names) for names in (table.columns, table.key))
-        statement = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema
+        # an older backup has no such table
+        if _has_large(table) and self._connection.execute(f"PRAGMA table_info({LARGE})").fetchone():
+            columns = columns.replace(_quoted("payload"), PAYLOAD)
+        statement = f"SELECT {columns} FROM {_quoted(table.name)} i ORDER BY {key}"  # noqa: S608  # names of the schema
         with closing(self._connection.cursor()) as cursor:
             yield from cursor.execute(statement)
 
@@ -92,7 +101,7 @@ class SqlitePlace:
 
     def copied_from(self) -> str | None:
         """Return the source of the unfinished copy in it, None if there is none."""
-        if self._application() != HALF_COPIED:
+        if _application(self._connection) != HALF_COPIED:
             return None
         (source,) = self._connection.execute(f"SELECT source FROM {COPYING}").fetchone()  # noqa: S608  # ours
         return str(source)
@@ -114,10 +123,16 @@ class SqlitePlace:
         run("COMMIT")
         prepare(self._connection, self._path, application=HALF_COPIED)
         close_to_others(self._path)
-        run("PRAGMA foreign_keys = OFF")  # so that SQLite drops tables' pages, not row by row
+        # Without foreign keys and triggers SQLite drops tables' pages, not row by row.
+        run("PRAGMA foreign_keys = OFF")
         run("BEGIN IMMEDIATE")
-        for table in (*self.tables(), "sqlite_sequence"):
+        triggers = run("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            run(f"DROP TRIGGER {name}")
+        for table in (*self.tables(), LARGE, "sqlite_sequence"):
             run(f"DELETE FROM {_quoted(table)}")  # noqa: S608  # names of the schema
+        for _, made in triggers:
+            run(made)
         run("COMMIT")
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")  # rows lost in a power failure are copied again
@@ -130,6 +145,8 @@ class SqlitePlace:
         waiting = 0
         self._connection.execute("BEGIN IMMEDIATE")
         for batch, byte_count in _batches(rows):
+            if _has_large(table):
+                self._put_apart(table, batch)
             self._connection.executemany(statement, batch)
             waiting += byte_count
             if waiting > BYTES_OF_A_COMMIT:
@@ -137,6 +154,14 @@ class SqlitePlace:
                 self._connection.execute("COMMIT")
                 self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute("COMMIT")
+
+    def _put_apart(self, table: DatabaseTable, rows: list[Row]) -> None:
+        """Write large payloads, and leave empty ones in their rows."""
+        seq, at = map(table.columns.index, ("seq", "payload"))
+        for number, row in enumerate(rows):
+            if len(row[at]) > MOST_IN_ROW:
+                self._connection.execute(f"INSERT INTO {LARGE} VALUES (?, ?)", (row[seq], row[at]))  # noqa: S608  # ours
+                rows[number] = (*row[:at], b"", *row[at + 1 :])
 
     def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
         """Let numbers continue, note the processes that died, and remove the mark."""
@@ -160,9 +185,6 @@ class SqlitePlace:
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
         )
         return [name for (name,) in found.fetchall()]
-
-    def _application(self) -> int:
-        return _application(self._connection)
 
 
 @contextmanager
@@ -254,6 +276,11 @@ def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
             yield batch, byte_count
             batch, byte_count = [], 0
     yield batch, byte_count
+
+
+def _has_large(table: DatabaseTable) -> bool:
+    """Return whether the table has items by their numbers, whose payloads may be large."""
+    return {"seq", "payload"} <= table.kinds.keys()
 
 
 def _listed(table: str, columns: Iterable[str]) -> str:

@@ -409,6 +409,16 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
 
+-- contents_of_item: the contents of all items, by number
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
+FROM item i JOIN contents c ON c.id = i.node_id JOIN node n ON n.id = c.node_id
+WHERE i.seq > $1 AND $2::bigint <= 0 ORDER BY i.seq LIMIT $3;
+
+-- contents_of_done_item: the same of done items
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
+FROM done_item i JOIN contents c ON c.id = i.node_id JOIN node n ON n.id = c.node_id
+WHERE i.seq > $1 AND $2::bigint <= 0 ORDER BY i.seq LIMIT $3;
+
 -- contents_of_staged: the contents of all staged items, by attempt and row
 SELECT s.attempt_id, s.place, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload
 FROM staged s WHERE (s.attempt_id, s.place) > ($1, $2) ORDER BY s.attempt_id, s.place LIMIT $3;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.ports import StaleError
@@ -91,6 +92,8 @@ def _appear(
     first = session.number("item", added + anew)
     mark = change.app, change.version
     session.must("add_items_of_winners", added + anew, change.owner, change.at, *mark, first)
+    if session.most_in_row < inf:
+        session.run("add_large_of_winners")
     counts = [(one.added, _of(more, one), 0, 0, 0, session.id(one.node)) for one in change.nodes]
     session.each("count_node", counts)
 

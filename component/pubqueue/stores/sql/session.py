@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from importlib.resources import files
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -24,6 +25,9 @@ Values = tuple[object, ...]
 
 class SqlSession(ABC):
     """Runs statements by name. `met` are the nodes whose winners conflict with finished work."""
+
+    most_in_row: float = inf
+    """The bytes of the largest payload in the row of an item."""
 
     def __init__(self, names: NodeIds) -> None:
         self.nodes = names
@@ -243,6 +247,24 @@ READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
 PLACE: Final = "coalesce(turn, seq)"
 """The position of an item among the ready items of its priority."""
 
+MOST_IN_ROW: Final = 16_384
+"""The bytes of the largest payload in a row of SQLite, which writes a row as a whole; a larger one is in `large_payload`."""
+
+PAYLOAD: Final = (
+    "CASE WHEN length(i.payload) THEN i.payload"
+    " ELSE coalesce((SELECT payload FROM large_payload WHERE seq = i.seq), x'') END"
+)
+"""The payload of an item of SQLite; the table's alias is i. One that is lost is empty, so that its checksum shows it.
+
+It is a CASE, because an iif copies large values once more.
+"""
+
+BYTES: Final = (
+    "coalesce(nullif(length(i.payload), 0),"
+    " (SELECT length(payload) FROM large_payload WHERE seq = i.seq), 0)"
+)
+"""How many bytes it has."""
+
 JOINED: Final = "replace(replace(node, '%', '%25'), '/', '%2F') || '/' || id"
 """A node and an id as one name, as `pubqueue_xeps.wire.names.joined` makes it."""
 
@@ -252,6 +274,9 @@ MACROS: Final = {
     "%(ready)s": READY,
     "%(place)s": PLACE,
     "%(joined)s": JOINED,
+    "%(payload)s": PAYLOAD,
+    "%(bytes)s": BYTES,
+    "%(most)s": str(MOST_IN_ROW),
 }
 
 FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule", "sample")

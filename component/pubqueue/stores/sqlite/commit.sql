@@ -30,7 +30,7 @@ JOIN winner w ON w.attempt_id = s.attempt_id WHERE w.part < twice.last;
 
 -- add_conflicts_with_items: winners whose id exists; equal bytes mean the same payload
 INSERT OR IGNORE INTO met (attempt_id, row, node, id, item_seq, state, same)
-SELECT s.attempt_id, s.row, s.node, s.id, i.seq, i.state, CASE WHEN i.payload = s.payload THEN 1 END
+SELECT s.attempt_id, s.row, s.node, s.id, i.seq, i.state, CASE WHEN %(payload)s = s.payload THEN 1 END
 FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
 CROSS JOIN node n ON n.name = s.node CROSS JOIN contents c ON c.node_id = n.id
 CROSS JOIN item i ON i.node_id = c.id AND i.id = s.id
@@ -45,7 +45,7 @@ WHERE s.node = ?4;
 
 -- conflicts_to_compare: winners of a node whose payloads still have to be compared with those of the existing items
 SELECT m.attempt_id, m.row, m.item_seq IS NULL,
-    coalesce((SELECT payload FROM item WHERE seq = m.item_seq),
+    coalesce((SELECT %(payload)s FROM item i WHERE i.seq = m.item_seq),
              (SELECT digest FROM finished f JOIN node n ON n.id = f.node_id WHERE n.name = m.node AND f.id = m.id)),
     s.payload
 FROM met m JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
@@ -90,8 +90,8 @@ LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row LEFT JOIN item 
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
 -- replace_payload: replace the payloads of unlocked items of a queue
-UPDATE item SET payload = s.payload, size = s.size, headers = s.headers,
-    sum = CASE WHEN item.group_name IS NULL THEN s.sum END, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
+UPDATE item SET payload = CASE WHEN length(s.payload) > %(most)s THEN x'' ELSE s.payload END,
+    size = s.size, headers = s.headers, sum = CASE WHEN item.group_name IS NULL THEN s.sum END, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
@@ -100,10 +100,18 @@ WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('q
 INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
     sum, payload)
 SELECT ?5 - 1 + row_number() OVER (ORDER BY w.part, s.row), (SELECT c.id FROM node n JOIN contents c ON c.node_id = n.id WHERE n.name = s.node), s.id, s.state,
-    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.size, s.sum, s.payload
+    ?1, ?2, s.priority, ?2 + s.pause, ?2 + s.life, ?3, ?4, s.headers, s.size, s.sum,
+    CASE WHEN length(s.payload) > %(most)s THEN x'' ELSE s.payload END
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row)
 ORDER BY w.part, s.row;
+
+-- add_large_of_winners: large payloads of the winners, when the items are in their places
+INSERT INTO large_payload (seq, payload)
+SELECT i.seq, s.payload FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id AND length(s.payload) > %(most)s
+CROSS JOIN node n ON n.name = s.node CROSS JOIN contents c ON c.node_id = n.id CROSS JOIN item i ON i.node_id = c.id AND i.id = s.id
+WHERE NOT EXISTS (SELECT 1 FROM met m WHERE m.attempt_id = s.attempt_id AND m.row = s.row AND m.state IS NULL)
+    AND length(i.payload) = 0 AND NOT EXISTS (SELECT 1 FROM large_payload l WHERE l.seq = i.seq);
 
 -- keep_winners: the winning attempts at an open version, from a list of parts with attempt numbers
 UPDATE attempt SET committed = 1

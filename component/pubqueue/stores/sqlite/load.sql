@@ -66,8 +66,8 @@ SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
 );
 
 -- payloads: payloads as they were published, by the items' numbers; items that a batch revives are still among the done ones
-SELECT i.seq, i.payload, i.sum FROM json_each(?1) k CROSS JOIN item i ON i.seq = k.value
-UNION ALL SELECT d.seq, d.payload, d.sum FROM json_each(?1) k CROSS JOIN done_item d ON d.seq = k.value;
+SELECT i.seq, %(payload)s, i.sum FROM json_each(?1) k CROSS JOIN item i ON i.seq = k.value
+UNION ALL SELECT i.seq, %(payload)s, i.sum FROM json_each(?1) k CROSS JOIN done_item i ON i.seq = k.value;
 
 -- receipts: the former holders of items
 SELECT r.seq, r.jid FROM json_each(?) k CROSS JOIN receipt r ON r.seq = k.value;
@@ -140,7 +140,7 @@ SELECT n.creator, count(*), sum(n.items), sum(n.bytes + n.done_bytes) FROM json_
 GROUP BY n.creator;
 
 -- ready: the next items of a node to deliver, and as many of those set aside; partial indexes, in their order
-SELECT %(item)s, i.payload FROM (
+SELECT %(item)s, %(payload)s FROM (
     -- After a priority and a number of each kind; in two parts, because one condition would walk all of a priority. A limited number
     -- of places is examined: expired items are skipped in the index, without reading their rows.
     SELECT seq FROM (
@@ -153,7 +153,7 @@ SELECT %(item)s, i.payload FROM (
         ) LIMIT ?4
     ) WHERE expires IS NULL OR expires > ?2 LIMIT ?3
 ) q CROSS JOIN item i ON i.seq = q.seq
-UNION ALL SELECT %(item)s, i.payload FROM (
+UNION ALL SELECT %(item)s, %(payload)s FROM (
     SELECT seq FROM (
         SELECT * FROM (
             SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority = ?7 AND %(place)s > ?8
@@ -166,7 +166,7 @@ UNION ALL SELECT %(item)s, i.payload FROM (
 ) q CROSS JOIN item i ON i.seq = q.seq;
 
 -- ready_of_size: the same, only payloads up to a size; others are skipped as if they had expired
-SELECT %(item)s, i.payload FROM (
+SELECT %(item)s, %(payload)s FROM (
     SELECT p.seq FROM (
         SELECT * FROM (
             SELECT seq, expires FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?5 AND %(place)s > ?6
@@ -175,9 +175,9 @@ SELECT %(item)s, i.payload FROM (
             SELECT seq, expires FROM item WHERE node_id = ?1 AND %(ready)s AND priority < ?5
             ORDER BY priority DESC, %(place)s LIMIT ?4
         ) LIMIT ?4
-    ) p CROSS JOIN item s ON s.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND length(s.payload) <= ?9 LIMIT ?3
+    ) p CROSS JOIN item i ON i.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND %(bytes)s <= ?9 LIMIT ?3
 ) q CROSS JOIN item i ON i.seq = q.seq
-UNION ALL SELECT %(item)s, i.payload FROM (
+UNION ALL SELECT %(item)s, %(payload)s FROM (
     SELECT p.seq FROM (
         SELECT * FROM (
             SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority = ?7 AND %(place)s > ?8
@@ -186,16 +186,16 @@ UNION ALL SELECT %(item)s, i.payload FROM (
             SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority < ?7
             ORDER BY priority DESC, %(place)s LIMIT ?4
         ) LIMIT ?4
-    ) p CROSS JOIN item s ON s.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND length(s.payload) <= ?9 LIMIT ?3
+    ) p CROSS JOIN item i ON i.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND %(bytes)s <= ?9 LIMIT ?3
 ) q CROSS JOIN item i ON i.seq = q.seq;
 
 -- ready_places: the places of the next items of many nodes
-SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, %(bytes)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT q.seq FROM (
         SELECT seq, expires FROM item WHERE node_id = k.value AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT ?4
     ) q WHERE q.expires IS NULL OR q.expires > ?2 LIMIT ?3
 ) UNION ALL
-SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, length(i.payload) FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, %(bytes)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT q.seq FROM (
         SELECT seq, expires FROM item WHERE node_id = k.value AND aside ORDER BY priority DESC, %(place)s LIMIT ?4
     ) q WHERE q.expires IS NULL OR q.expires > ?2 LIMIT ?3
@@ -230,7 +230,7 @@ SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq) FROM json_each(?
 );
 
 -- ready_items: items with their payloads, by their numbers
-SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
+SELECT %(item)s, %(payload)s FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
 -- next_due: when the next lock, pause, lifetime or staged version ends, or a schedule is due, or 0 if there is something to sweep;
 -- each part reads one end of one index

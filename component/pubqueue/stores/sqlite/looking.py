@@ -13,7 +13,7 @@ from pubqueue.stores.reading_errors import Looked, in_the_way, older
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite.connection import DAMAGE, LOCK_TIMEOUT, words
-from pubqueue.stores.sqlite.schema import check_whole, migrate, migrations, schema_number
+from pubqueue.stores.sqlite.schema import SQL, check_whole, migrate, migrations, schema_number
 from pubqueue.stores.sqlite.store import SqliteSession, SqliteStore
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def _damage(connection: sqlite3.Connection) -> str:
         migrate(model, "")
         if set(model.execute(SCHEMA)) - set(connection.execute(SCHEMA)):
             return "its schema is not the one that was made"
-    return ""
+    (left,) = connection.execute(SQL["count_left_over"]).fetchone()
+    return f"{left} large payloads belong to no item" if left else ""
 
 
 def _see_that_it_can_be_made(path: Path) -> None:

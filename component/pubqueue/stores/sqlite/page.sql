@@ -151,23 +151,23 @@ SELECT * FROM (
 ) later LIMIT ?4;
 
 -- oldest: a node's items after a number
-SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
+SELECT %(item)s, %(payload)s FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
 
 -- newest: a node's last items before a number, the newest first
-SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
+SELECT %(item)s, %(payload)s FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
 
 -- held_numbers: the numbers of the items that some JIDs hold of a node
 SELECT i.seq FROM item i
 WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?2)) AND +i.node_id = ?1;
 
 -- numbered: items of these numbers, in their order; an ORDER BY would sort them with their payloads
-SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
+SELECT %(item)s, %(payload)s FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
 -- without_sum: items without a checksum, with their payloads
-SELECT %(item)s, i.payload FROM item i INDEXED BY item_without_sum WHERE i.sum IS NULL ORDER BY i.seq LIMIT ?;
+SELECT %(item)s, %(payload)s FROM item i INDEXED BY item_without_sum WHERE i.sum IS NULL ORDER BY i.seq LIMIT ?;
 
 -- done_without_sum: done items without a checksum, with their payloads
-SELECT %(done)s, d.payload FROM done_item d INDEXED BY done_item_without_sum WHERE d.sum IS NULL ORDER BY d.seq LIMIT ?;
+SELECT %(done)s, (SELECT %(payload)s FROM done_item i WHERE i.seq = d.seq) FROM done_item d INDEXED BY done_item_without_sum WHERE d.sum IS NULL ORDER BY d.seq LIMIT ?;
 
 -- dead: items that died here or were moved here dead, and are not locked
 SELECT %(item)s FROM item i INDEXED BY item_dead
@@ -231,11 +231,11 @@ SELECT (
 ) FROM json_each(?) k ORDER BY k.key;
 
 -- shown: a page of a node's items, with their sizes
-SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
+SELECT %(item)s, %(bytes)s, CASE WHEN ?5 THEN %(payload)s END FROM item i
 WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state = ?4) ORDER BY i.seq LIMIT ?6;
 
 -- shown_dead: a page of a node's dead, by their deaths
-SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
+SELECT %(item)s, %(bytes)s, CASE WHEN ?5 THEN %(payload)s END FROM item i
 WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
 
 -- node_entries: nodes with their items by state; locked items are found by their locks, because there are few
@@ -288,7 +288,7 @@ WHERE newest IS NOT NULL LIMIT ?2;
 -- count_too_large: how many of the first ready items have more than this many bytes of payload
 SELECT count(*) FROM (
     SELECT seq FROM item WHERE node_id = ?1 AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT ?3
-) q CROSS JOIN item i ON i.seq = q.seq WHERE length(i.payload) > ?2;
+) q CROSS JOIN item i ON i.seq = q.seq WHERE %(bytes)s > ?2;
 
 -- queued_end: the last of this many ready items after a priority and a place
 SELECT priority, place FROM (
@@ -358,6 +358,20 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+
+-- contents_of_item: the contents of all items, by number
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s
+FROM item i CROSS JOIN contents c ON c.id = i.node_id CROSS JOIN node n ON n.id = c.node_id
+WHERE i.seq > ?1 AND ?2 <= 0 ORDER BY i.seq LIMIT ?3;
+
+-- contents_of_done_item: the same of done items
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s
+FROM done_item i CROSS JOIN contents c ON c.id = i.node_id CROSS JOIN node n ON n.id = c.node_id
+WHERE i.seq > ?1 AND ?2 <= 0 ORDER BY i.seq LIMIT ?3;
+
+-- count_left_over: how many large payloads belong to no item
+SELECT count(*) FROM large_payload l WHERE NOT EXISTS (SELECT 1 FROM item WHERE seq = l.seq AND length(payload) = 0)
+    AND NOT EXISTS (SELECT 1 FROM done_item WHERE seq = l.seq AND length(payload) = 0);
 
 -- contents_of_staged: the contents of all staged items, by attempt and row
 SELECT s.attempt_id, s.row, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload

@@ -294,6 +294,8 @@ def _begun_at_once(connection: sqlite3.Connection) -> bool:
 class SqliteSession(session.SqlSession):
     """Runs statements by name, each at once."""
 
+    most_in_row = session.MOST_IN_ROW
+
     def __init__(self, connection: sqlite3.Connection, names: NodeIds) -> None:
         super().__init__(names)
         self.connection = connection

@@ -89,6 +89,12 @@ WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 -- change_payload: replace payloads
 UPDATE item SET payload = ? WHERE seq = ?;
 
+-- add_large: large payloads of items that are written, in place of earlier ones
+INSERT INTO large_payload (seq, payload) SELECT ?1, ?2
+WHERE EXISTS (SELECT 1 FROM item WHERE seq = ?1 AND length(payload) = 0)
+    OR EXISTS (SELECT 1 FROM done_item WHERE seq = ?1 AND length(payload) = 0)
+ON CONFLICT (seq) DO UPDATE SET payload = excluded.payload;
+
 -- add_item: new items of the common kind, whether they wait or are locked already
 INSERT INTO item
     (seq, node_id, id, state, publisher, published, priority, acquired, holder, deadline, token, taken, size, sum, payload)

@@ -1,15 +1,5 @@
 -- Pages of rows: the statements that are the same in both dialects. See `sql/statements.py`.
 
--- contents_of_item: the contents of all items, by number
-SELECT i.seq, 0::bigint, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
-FROM item i %(join)s contents c ON c.id = i.node_id %(join)s node n ON n.id = c.node_id
-WHERE i.seq > $1 AND $2 <= 0 ORDER BY i.seq LIMIT $3;
-
--- contents_of_done_item: the same of done items
-SELECT i.seq, 0::bigint, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
-FROM done_item i %(join)s contents c ON c.id = i.node_id %(join)s node n ON n.id = c.node_id
-WHERE i.seq > $1 AND $2 <= 0 ORDER BY i.seq LIMIT $3;
-
 -- page_nodes: nodes by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
