@@ -4,11 +4,17 @@ A class that inherits `FaceContract` has two fixtures. `connected` is a function
 `sides.Client`; `words_for`, one that returns what a client is told of a refusal. Faces whose clients are bound to no connection
 have a second class, whose clients send their requests to the two instances in turn. Faces whose clients are connected to the instance itself inherit
 `ConnectionContract` too; the classes after it are for protocols that have more, each with what the one before has.
+
+Three kinds of faults have their case where they can be: a conversation that only one process knows, in `InTurn` (over XMPP and STOMP it is a
+connection's, which is at one instance); a decision made of several requests, in `ConditionContract`; the address of a client behind a proxy, in
+`AccountContract` (STOMP over TCP has none; over WebSocket, `test_over_http` has it). That a reader takes what a writer writes and no more is
+about single texts: `test_readers` and `test_carried`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -16,12 +22,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from faces.sides import NEWS, SHOPS, two_sides
 from harness.batches.facts import JOBS
-from harness.batches.queue_requests import a_queue
+from harness.batches.queue_requests import a_queue, publishes
 from harness.depth import examples
 from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT, SERVICE
 from harness.stores.store_reader import StoreReader
 
+from pubqueue.accounts.accounts import FREE_NAMES
 from pubqueue.engine.listings import Items
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State, account_of
@@ -59,6 +66,9 @@ BODIES = [
 """Bodies and their content types, of each row by which they are stored."""
 
 
+SEPARATORS = ("/", "%", "%2F", "%252F", ":", "#", "?", "&", ";", ".", "\\c", "'", " ", "\u3000")
+"""What faces put between names or escape in them: here it is in the names of nodes and items themselves."""
+
 UNWILLING = [{"max_items": 1}, {"publish_paused": True}, {"max_payload_size": 1}, {"type": "urn:y"}]
 """Settings with which a queue refuses some or all items."""
 
@@ -87,9 +97,13 @@ async def sides(make_store, face_of):
         yield both
 
 
-async def stored(side, name, node=JOBS):
-    """Return the item as it is in the store, or None."""
+async def by_id(side, name, node=JOBS):
+    """Return the item of this id as it is in the store, or None."""
     return await side.store.read(lambda tx: StoreReader(tx).item(NodeName(node), ItemId(name)))
+
+
+stored = by_id
+"""As that, for an item that a client has published; a face whose clients choose no ids replaces it."""
 
 
 def payer(client: Client) -> Principal:
@@ -161,6 +175,34 @@ class FaceContract:
             assert await etl.publish(NEWS, name) == ""
         hers = await one.store.read(lambda tx: StoreReader(tx).node(NodeName("hers")))
         assert hers.items + hers.config.left_out.items == 3
+
+    separators = SEPARATORS
+
+    async def test_of_names_that_are_one_when_they_are_joined_each_is_its_own(
+        self, sides, connected
+    ):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        for number, by in enumerate(self.separators):
+            first, second = f"eu{number}", f"eu{number}{by}x"
+            items = {first: f"x{by}{number}", second: f"{number}"}
+            for node, item in items.items():
+                await one.broker.handle(a_queue(NodeName(node), publish_model="open"))
+                named = publishes(item, node=NodeName(node), headers=(("name", item),))
+                assert not isinstance(await one.broker.handle(named), Refused)
+                assert await bee.subscribe(node, 2) == "", node
+            assert {await bee.item(), await bee.item()} == set(items.values())
+            assert await bee.retract(first, items[first]) == "", by
+            rest = [await by_id(one, item, node) for node, item in items.items()]
+            assert [item and item.state for item in rest] == [None, State.LOCKED], by
+            assert await bee.retract(second, items[second]) == "", by
+            assert await by_id(one, items[second], second) is None
+        for number, by in enumerate(self.separators):
+            first, second = f"eu{number}", f"eu{number}{by}x"
+            for node, other in ((second, first), (first, second)):
+                assert await etl.publish(node, f"p{by}{node}") == "", by
+                assert await stored(one, f"p{by}{node}", node) is not None
+                assert await stored(one, f"p{by}{node}", other) is None
 
     @pytest.fixture
     def principals(self, sides):
@@ -279,6 +321,17 @@ class InTurn:
     @pytest.fixture(params=["sqlite", "postgres"])
     def make_store(self, request, tmp_path):
         return store_of(request, tmp_path)
+
+    async def test_a_list_goes_on_at_the_next_instance(self, sides, connected, page):
+        names = {f"made{number}" for number in range(5)}
+        for name in names:
+            await sides[0].broker.handle(a_queue(NodeName(name), queueing=False))
+        etl = await connected(sides[0], "etl")
+        found, token = [], None
+        while token != "":
+            some, token = await page(etl, token or "")
+            found += some
+        assert sorted(found) == sorted(names)
 
 
 class ConnectionContract(FaceContract):
@@ -419,11 +472,13 @@ class AccountContract(BytesContract):
         assert await logs_in(sides[0], "elsewhere", RIGHT) == wrong, "a user of other faces"
 
     async def test_a_peer_that_is_often_wrong_has_to_wait_and_no_other(self, sides, logs_in):
-        wrong = await logs_in(sides[0], "etl", "wrong", "192.0.2.1")
-        said = wrong
-        while said == wrong:
-            said = await logs_in(sides[0], "eve", "wrong", "192.0.2.1")
-        assert isinstance(said, str)
+        """Where a proxy can be before the clients, both are behind one."""
+        names = itertools.count()
+        while not isinstance(await logs_in(sides[0], "bee", RIGHT, "192.0.2.1"), str):
+            assert isinstance(
+                await logs_in(sides[0], f"eve{next(names)}", "wrong", "192.0.2.1"), str
+            )
+        assert next(names) > FREE_NAMES
         assert not isinstance(await logs_in(sides[0], "bee", RIGHT, "192.0.2.2"), str)
 
     async def test_a_user_that_is_gone_is_out_and_what_it_held_is_free(self, sides, logs_in):
@@ -497,6 +552,17 @@ class TakeContract(AccountContract):
         for name in sent:
             assert await bee.take("jobs", 1, TIMEOUT) == ([name], "")
         assert bee.bodies == sent
+
+
+class ConditionContract:
+    """What holds where a request can have a condition. STOMP has none but the lock, which is a connection's; HornetQ's is the number in a link."""
+
+    async def test_of_two_changes_at_once_under_one_condition_one_is_made(
+        self, sides, connected, rivals
+    ):
+        clients = [await connected(side, "etl") for side in sides]
+        for number in range(10):
+            assert sorted(map(bool, await rivals(clients, number))) == [False, True]
 
 
 class WaitContract:

@@ -6,7 +6,7 @@ from functools import partial
 from urllib.parse import quote, unquote
 
 import pytest
-from faces.contract import TakeContract, collect, make_store, sides
+from faces.contract import SEPARATORS, TakeContract, collect, make_store, sides
 from faces.sides import two_sides
 from harness import virtual_time
 from harness.batches.queue_requests import a_queue
@@ -105,6 +105,8 @@ async def log_in(side, name, password, peer="192.0.2.9"):
 
 
 class TestLines(TakeContract):
+    separators = tuple(by for by in SEPARATORS if by != " ")  # it ends a word of a line
+
     @pytest.fixture
     def words_for(self):
         return refusal

@@ -9,6 +9,7 @@ import itertools
 from base64 import b64encode
 from contextlib import suppress
 from functools import partial
+from urllib.parse import quote
 
 import grpc
 import pytest
@@ -16,6 +17,7 @@ from faces import contract
 from faces.contract import (
     AccountContract,
     BytesContract,
+    ConditionContract,
     FaceContract,
     InTurn,
     TakeContract,
@@ -23,7 +25,7 @@ from faces.contract import (
     make_store,
 )
 from faces.grpc import clients
-from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
+from faces.grpc.clients import IAM, PUBLISHER, SUBSCRIBER, Stub, code_of
 from faces.sides import SHOPS, two_sides
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
@@ -32,10 +34,12 @@ from harness.servers.users import RIGHT, SERVICE
 from pubqueue.faces.grpc import subscriptions
 from pubqueue.faces.grpc.statuses import problem_of
 from pubqueue.faces.grpc.topics import EXACTLY_ONCE
+from pubqueue.faces.grpc.wire import iam as i
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refused
-from pubqueue.model.entities import ItemId
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, Principal
 from pubqueue.rules import nodeconfig
+from pubqueue.rules.nodes import GetAffiliations
 
 __all__ = ["make_store"]
 NAME = "name"
@@ -47,11 +51,11 @@ def basic(name, password):
 
 
 def topic(node):
-    return node if node == SHOPS else f"projects/xmpp/topics/{node}"
+    return node if node == SHOPS else f"projects/xmpp/topics/{quote(node, safe='~+')}"
 
 
 def named(node):
-    return f"projects/xmpp/subscriptions/{node}"
+    return f"projects/xmpp/subscriptions/{quote(node, safe='~+')}"
 
 
 async def alone(request):
@@ -63,10 +67,10 @@ async def alone(request):
 class GrpcClient:
     """A client as the contract has it. `ids` are those of the items that any client has published, by the names of the test."""
 
-    def __init__(self, channel, name, password, ids):
+    def __init__(self, channel, name, password, ids, peer=""):
         self.address = f"{name}@{SERVICE}"
-        login = basic(name, password)
-        self._publisher = Stub(channel, PUBLISHER, login)
+        login = (*basic(name, password), ("x-forwarded-for", peer))
+        self.publisher, self.iam = Stub(channel, PUBLISHER, login), Stub(channel, IAM, login)
         self._subscriber = Stub(channel, SUBSCRIBER, login)
         self._ids = ids
         self.bodies, self._held = {}, {}
@@ -80,7 +84,7 @@ class GrpcClient:
         typed = {} if kind is None else {TYPE: kind}
         message = m.PubsubMessage(data=body, attributes={NAME: item, **typed})
         try:
-            answer = await self._publisher.Publish(topic=topic(node), messages=[message])
+            answer = await self.publisher.Publish(topic=topic(node), messages=[message])
         except grpc.aio.AioRpcError as problem:
             return problem.details()
         self._ids[item] = ItemId(answer.message_ids[0])
@@ -152,10 +156,9 @@ class GrpcClient:
 def ids(monkeypatch):
     """The ids of items by the names of the test, by which it looks for them in the store too."""
     known = {}
-    by_id = contract.stored
 
-    async def stored(side, name):
-        return await by_id(side, known.get(name, name))
+    async def stored(side, name, node=contract.JOBS):
+        return await contract.by_id(side, known.get(name, name), node)
 
     monkeypatch.setattr(contract, "stored", stored)
     return known
@@ -179,12 +182,12 @@ async def channels():
 async def connected(ids, channels, early):
     made = []
 
-    async def connect(side, name, password=RIGHT):
+    async def connect(side, name, password=RIGHT, peer=""):
         if side not in channels:
             await until(lambda: side.face.addresses)
             port = side.face.addresses[0][1]
             channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
-        made.append(GrpcClient(channels[side], name, password, ids))
+        made.append(GrpcClient(channels[side], name, password, ids, peer))
         return made[-1]
 
     yield connect
@@ -204,7 +207,7 @@ async def sides(make_store, face_of):
             await side.face.stop()  # one that was killed has not closed its sockets
 
 
-class TestGrpc(WaitContract, FaceContract):  # G51
+class TestGrpc(WaitContract, ConditionContract, FaceContract):  # G51
     test_a_wrong_password_and_an_unknown_name_get_the_same_answer = (
         AccountContract.test_a_wrong_password_and_an_unknown_name_get_the_same_answer
     )
@@ -227,9 +230,36 @@ class TestGrpc(WaitContract, FaceContract):  # G51
     )
 
     @pytest.fixture
+    def rivals(self, sides):
+        """Set two policies under one etag: who has an affiliation afterwards has it by the one that was set."""
+
+        async def set_policies(clients, number):
+            name = f"projects/shop/topics/made{number}"
+            await clients[0].publisher.CreateTopic(name=name)
+            etag = (await clients[0].iam.GetIamPolicy(resource=name)).etag
+            wanted = [i.Policy(etag=etag) for _ in clients]
+            for policy, member in zip(wanted, "ab", strict=True):
+                policy.bindings.add(role="roles/pubsub.publisher", members=[f"user:{member}@x"])
+            asked = zip(clients, wanted, strict=True)
+            sets = [client.iam.SetIamPolicy(resource=name, policy=one) for client, one in asked]
+            codes = await asyncio.gather(*map(code_of, sets))
+            assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.ABORTED}
+            (binding,) = (await clients[1].iam.GetIamPolicy(resource=name)).bindings
+            root = Principal(Jid("root@x"), admin=True)
+            found = await sides[1].broker.handle(GetAffiliations(root, NodeName(name)))
+            members = [
+                f"user:{jid}" for jid, is_a in found.entries if is_a is not Affiliation.OWNER
+            ]
+            assert [binding] == [wanted[codes.index(grpc.StatusCode.OK)].bindings[0]]
+            assert members == binding.members
+            return [code is not grpc.StatusCode.OK for code in codes]
+
+        return set_policies
+
+    @pytest.fixture
     def logs_in(self, connected):
-        async def log_in(side, name, password):
-            user = await connected(side, name, password)
+        async def log_in(side, name, password, peer="192.0.2.9"):
+            user = await connected(side, name, password, peer)
             return (await user.take("jobs", 1, 0))[1] or user
 
         return log_in
@@ -299,27 +329,20 @@ class TestGrpcInTurn(InTurn, TestGrpc):  # G51
             port = side.face.addresses[0][1]
             channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
 
-        async def connect(_side, name, password=RIGHT):
+        async def connect(_side, name, password=RIGHT, peer=""):
             in_turn = ChannelsInTurn([*channels.values()])
-            made.append(PollingClient(in_turn, name, password, ids))
+            made.append(PollingClient(in_turn, name, password, ids, peer))
             return made[-1]
 
         yield connect
         for client in made:
             await client.breaks()
 
-    async def test_a_page_goes_on_at_the_next_instance(self, sides, connected):
-        etl = await connected(sides[0], "etl")
-        publisher = etl._publisher
-        names = [f"projects/xmpp/topics/t{number}" for number in range(6)]
-        for name in names:
-            await publisher.CreateTopic(name=name)
-        found, token = [], ""
-        while not found or token:
-            page = await publisher.ListTopics(
-                project="projects/xmpp", page_size=1, page_token=token
-            )
-            found += [one.name for one in page.topics]
-            token = page.next_page_token
-        assert len(found) == len(set(found))
-        assert set(names) <= set(found)
+    @pytest.fixture
+    def page(self):
+        async def page(client, token):
+            asked = {"project": "projects/xmpp", "page_size": 1, "page_token": token}
+            found = await client.publisher.ListTopics(**asked)
+            return [one.name.rpartition("/")[2] for one in found.topics], found.next_page_token
+
+        return page

@@ -9,16 +9,12 @@ import grpc
 import pytest
 from faces.contract import make_store
 from faces.grpc import clients
-from faces.grpc.clients import IAM, PUBLISHER, SUBSCRIBER, Stub, code_of
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
 from faces.sides import two_sides
-from grpc import StatusCode
 from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.grpc.wire import class_of
-from pubqueue.faces.grpc.wire import iam as i
 from pubqueue.faces.grpc.wire import v1 as m
-from pubqueue.model.entities import Affiliation, Jid, NodeName, Principal
-from pubqueue.rules.nodes import GetAffiliations
 
 __all__ = ["make_store"]
 
@@ -30,7 +26,6 @@ class Instance:
     def __init__(self, side, channel):
         self.side = side
         self.publisher, self.subscriber = Stub(channel, PUBLISHER), Stub(channel, SUBSCRIBER)
-        self.iam = Stub(channel, IAM)
 
     async def publish(self, *data):
         messages = [m.PubsubMessage(data=one) for one in data]
@@ -102,29 +97,6 @@ async def test_what_a_dead_instance_has_delivered_stays_its_clients_to_the_deadl
     )
     (again,) = await asyncio.wait_for(one.pull(wait=True), TIMEOUT)
     assert again.message.data == b"b"
-
-
-async def members(instance):
-    """Return the accounts that have an affiliation with the topic by its policy."""
-    root = Principal(Jid("root@x"), admin=True)
-    found = await instance.side.broker.handle(GetAffiliations(root, NodeName(TOPIC)))
-    return {jid for jid, is_a in found.entries if is_a is not Affiliation.OWNER}
-
-
-async def test_of_two_policies_under_one_etag_one_is_set_with_all_that_it_gives(both):  # G39
-    for number in range(20):
-        etag = (await both[0].iam.GetIamPolicy(resource=TOPIC)).etag
-        wanted = [i.Policy(etag=etag) for _ in both]
-        for one, name in zip(wanted, "ab", strict=True):
-            one.bindings.add(role="roles/pubsub.publisher", members=[f"user:{name}{number}@x"])
-        asked = zip(both, wanted, strict=True)
-        sets = [at.iam.SetIamPolicy(resource=TOPIC, policy=one) for at, one in asked]
-        codes = await asyncio.gather(*map(code_of, sets))
-        assert sorted(codes, key=str) == [StatusCode.ABORTED, StatusCode.OK]
-        (binding,) = (await both[1].iam.GetIamPolicy(resource=TOPIC)).bindings
-        winner = wanted[codes.index(StatusCode.OK)]
-        assert binding == winner.bindings[0]
-        assert await members(both[1]) == {binding.members[0].removeprefix("user:")}
 
 
 async def test_updates_of_two_settings_at_once_both_hold(both):  # G37

@@ -146,7 +146,7 @@ class StompClient:
                 continue
             item = frame.headers["item-id"]
             self.bodies[item] = frame.headers.get("content-type"), frame.body
-            self._acks[item] = frame.headers["ack"]
+            self._acks[item] = naming(connection.version.name, frame.headers)
             self._items.put_nowait(item)
 
     async def _ask(self, command, body=b"", /, **headers):
@@ -155,7 +155,8 @@ class StompClient:
         if said:
             await self.hearing
             self.connection.close()
-            again = await connected(self._face, self._name)
+            version = self.connection.version.name
+            again = await connected(self._face, self._name, version=version)
             again.hearing.cancel()
             self._begin(again.connection)
         return said
@@ -176,7 +177,7 @@ class StompClient:
         return await self._ask("UNSUBSCRIBE", id=node)
 
     async def retract(self, node, item):
-        return await self._ask("ACK", id=self._acks.get(item, "none"))
+        return await self._ask("ACK", **self._acks.get(item, {"id": "none"}))
 
     async def item(self):
         return await self._items.get()
@@ -209,9 +210,20 @@ class StompClient:
         self._protocol().connection.resume_writing()
 
 
-async def connected(face, name, passcode=RIGHT, peer="127.0.0.1"):
+def naming(version, headers):
+    """Return the headers that name the message with these headers in an ACK, as the version has it."""
+    named = {
+        "id": headers.get("ack"),
+        "message-id": headers["message-id"],
+        "subscription": headers["subscription"],
+    }
+    wanted = {"1.0": ("message-id",), "1.1": ("message-id", "subscription"), "1.2": ("id",)}
+    return {name: named[name] for name in wanted[version]}
+
+
+async def connected(face, name, passcode=RIGHT, peer="127.0.0.1", version="1.2"):
     """Return a client that has logged in, or what is said."""
-    connection = await Connection.to(face, peer=peer)
+    connection = await Connection.to(face, version, peer)
     answer = await connection.connect(name, passcode)
     if answer.command == "ERROR":
         connection.close()

@@ -1,7 +1,7 @@
 """The contract of faces, of STOMP: two instances, and clients over sockets."""
 
 import pytest
-from faces.contract import AccountContract, make_store, sides, stored
+from faces.contract import SEPARATORS, AccountContract, FaceContract, make_store, sides, stored
 from faces.stomp import clients
 
 from pubqueue.faces.stomp.refusals import problem_of
@@ -27,6 +27,23 @@ PEERS = {"192.0.2.1": "127.0.0.21", "192.0.2.2": "127.0.0.22"}
 
 async def log_in(side, name, passcode, peer="192.0.2.2"):
     return await clients.connected(side.face, name, passcode, PEERS[peer])
+
+
+class TestNamesOfMessages:
+    """In 1.0 and 1.1 an ACK names a message without a word that the service has made for it."""
+
+    test_of_names_that_are_one_when_they_are_joined_each_is_its_own = (
+        FaceContract.test_of_names_that_are_one_when_they_are_joined_each_is_its_own
+    )
+    separators = SEPARATORS
+
+    @pytest.fixture
+    def face_of(self):
+        return clients.a_face
+
+    @pytest.fixture(params=["1.0", "1.1"])
+    def connected(self, request):
+        return lambda side, name: clients.connected(side.face, name, version=request.param)
 
 
 class TestStomp(AccountContract):  # N21, N26

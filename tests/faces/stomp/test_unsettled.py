@@ -268,14 +268,8 @@ EUROPE = NodeName("jobs/eu")
 
 
 def naming(version, headers, **more):
-    """Return an ACK of the message with these headers, as the version has it."""
-    named = {
-        "id": headers["ack"],
-        "message-id": headers["message-id"],
-        "subscription": headers["subscription"],
-    }
-    wanted = {"1.0": ("message-id",), "1.1": ("message-id", "subscription"), "1.2": ("id",)}
-    return Frame("ACK", {**{name: named[name] for name in wanted[version]}, **more})
+    """Return an ACK of the message with these headers."""
+    return Frame("ACK", {**clients.naming(version, headers), **more})
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])

@@ -3,9 +3,10 @@
 import asyncio
 import itertools
 from contextlib import AsyncExitStack
+from xml.sax.saxutils import quoteattr
 
 import pytest
-from faces.contract import FaceContract, make_store, sides
+from faces.contract import ConditionContract, FaceContract, make_store, sides
 from harness.clients.crowd import JOB, OPTIONS, PUBSUB
 from harness.servers.stub_server import StubServer
 from harness.servers.users import SERVICE
@@ -34,22 +35,24 @@ class XmppClient:
         for item in stanza.iterfind(f"{{{PUBSUB}#event}}event/{{*}}items/{{*}}item"):
             self._delivered.put_nowait(item.get("id"))
 
-    async def _ask(self, inner):
+    async def ask(self, inner):
         head = f"<iq type='set' id='c{next(self._numbers)}' from='{self.address}' to='{SERVICE}'>"
         await self._server.send(f"{head}<pubsub xmlns='{PUBSUB}'>{inner}</pubsub></iq>")
         return await self._answers.get()
 
     async def publish(self, node, item):
-        return await self._ask(f"<publish node='{node}'><item id='{item}'>{JOB}</item></publish>")
+        inner = f"<item id={quoteattr(item)}>{JOB}</item>"
+        return await self.ask(f"<publish node={quoteattr(node)}>{inner}</publish>")
 
     async def subscribe(self, node, window):
         presence = f"<presence from='{self.address}' to='{SERVICE}'/>"
         await self._server.send(presence)
-        inner = f"<subscribe node='{node}' jid='{self.address}'/>"
-        return await self._ask(inner + OPTIONS.format(window))
+        inner = f"<subscribe node={quoteattr(node)} jid='{self.address}'/>"
+        return await self.ask(inner + OPTIONS.format(window))
 
     async def retract(self, node, item):
-        return await self._ask(f"<retract node='{node}'><item id='{item}'/></retract>")
+        inner = f"<item id={quoteattr(item)}/>"
+        return await self.ask(f"<retract node={quoteattr(node)}>{inner}</retract>")
 
     async def item(self):
         return await self._delivered.get()
@@ -99,7 +102,15 @@ async def network():
         yield Network([await servers.enter_async_context(StubServer()) for _ in range(2)])
 
 
-class TestXmpp(FaceContract):
+class TestXmpp(ConditionContract, FaceContract):
+    @pytest.fixture
+    def rivals(self):
+        async def create(clients, number):
+            wanted = f"<create node='made{number}'/>"
+            return await asyncio.gather(*(client.ask(wanted) for client in clients))
+
+        return create
+
     @pytest.fixture
     def words_for(self):
         return words

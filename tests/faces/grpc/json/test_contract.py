@@ -8,12 +8,14 @@ import asyncio
 from base64 import b64decode, b64encode
 from contextlib import AsyncExitStack
 from unittest import mock
+from urllib.parse import quote
 
 import httpx
 import pytest
 from faces.contract import (
     AccountContract,
     BytesContract,
+    ConditionContract,
     FaceContract,
     InTurn,
     TakeContract,
@@ -28,12 +30,17 @@ from faces.sides import SHOPS, InTurnTransport
 from harness.patience import until
 from harness.servers.users import SERVICE
 
+from pubqueue.faces.checks import THIS_HOST
 from pubqueue.faces.grpc import transcoding
 from pubqueue.faces.grpc.statuses import problem_of
 from pubqueue.faces.grpc.subscriptions import EARLY
 from pubqueue.model.entities import ItemId
 
 __all__ = ["ids", "make_store", "sides"]
+
+
+def named(node):
+    return f"/subscriptions/xmpp/{quote(node, safe='~+')}"
 
 
 class JsonClient:
@@ -46,7 +53,7 @@ class JsonClient:
         self._items, self._room = asyncio.Queue(), asyncio.Condition()
         self._polling = []
 
-    async def _post(self, path, **fields):
+    async def post(self, path, **fields):
         """Return the answer, and what is said of a refusal."""
         answer = await self.http.post(path, json=fields)
         found = answer.json()
@@ -61,8 +68,8 @@ class JsonClient:
         labels = [{"key": NAME, "strValue": item}]
         labels += [] if kind is None else [{"key": TYPE, "strValue": kind}]
         message = {"data": b64encode(body).decode(), "label": labels}
-        topic = "/topics/shop/orders" if node == SHOPS else f"/topics/xmpp/{node}"
-        found, why = await self._post("/topics/publishBatch", topic=topic, messages=[message])
+        topic = "/topics/shop/orders" if node == SHOPS else f"/topics/xmpp/{quote(node, safe='~+')}"
+        found, why = await self.post("/topics/publishBatch", topic=topic, messages=[message])
         if not why:
             self._ids[item] = ItemId(found["messageIds"][0])
         return why
@@ -80,8 +87,8 @@ class JsonClient:
                 self._items.put_nowait(name)
 
     async def _pull(self, node, count, **fields):
-        given = {"subscription": f"/subscriptions/xmpp/{node}", "maxEvents": count, **fields}
-        found, why = await self._post("/subscriptions/pullBatch", **given)
+        given = {"subscription": named(node), "maxEvents": count, **fields}
+        found, why = await self.post("/subscriptions/pullBatch", **given)
         return [self._note(one) for one in found.get("pullResponses", ())], why
 
     def _note(self, pulled):
@@ -101,11 +108,8 @@ class JsonClient:
             return await self._pull(node, count)
 
     async def retract(self, node, item):
-        given = {
-            "subscription": f"/subscriptions/xmpp/{node}",
-            "ackId": [self._held.get(item, "a")],
-        }
-        _, why = await self._post("/subscriptions/acknowledge", **given)
+        given = {"subscription": named(node), "ackId": [self._held.get(item, "a")]}
+        _, why = await self.post("/subscriptions/acknowledge", **given)
         async with self._room:
             self._held.pop(item, None)
             self._room.notify_all()
@@ -124,9 +128,9 @@ class JsonClient:
 
     async def leave(self):
         await self.breaks()
-        _, why = await self._post(
+        _, why = await self.post(
             "/subscriptions/modifyAckDeadline",
-            subscription="/subscriptions/xmpp/jobs",
+            subscription=named("jobs"),
             ackIds=list(self._held.values()),
             ackDeadlineSeconds=0,
         )
@@ -141,7 +145,9 @@ async def connected(ids):
         async def connect(side, name):
             if side not in roots:
                 await until(lambda: side.face.is_up)
-                roots[side] = await ends.enter_async_context(hosted(side.face))
+                roots[side] = await ends.enter_async_context(
+                    hosted(side.face, proxies=lambda: THIS_HOST)
+                )
             http = await ends.enter_async_context(plain(roots[side], name))
             client = JsonClient(http, name, ids)
             ends.push_async_callback(client.breaks)
@@ -150,7 +156,7 @@ async def connected(ids):
         yield connect
 
 
-class TestJson(WaitContract, FaceContract):  # G49
+class TestJson(WaitContract, ConditionContract, FaceContract):  # G49
     async def test_a_refusal_is_answered(self, sides, connected):
         etl = await connected(sides[0], "etl")
         assert await etl.publish("nowhere", "a") != ""
@@ -176,10 +182,24 @@ class TestJson(WaitContract, FaceContract):  # G49
     )
 
     @pytest.fixture
+    def rivals(self):
+        async def create(clients, number):
+            name = f"/topics/shop/made{number}"
+            made = await asyncio.gather(*(one.post("/topics", name=name) for one in clients))
+            return [why for _, why in made]
+
+        return create
+
+    test_a_peer_that_is_often_wrong_has_to_wait_and_no_other = (
+        AccountContract.test_a_peer_that_is_often_wrong_has_to_wait_and_no_other
+    )
+
+    @pytest.fixture
     def logs_in(self, connected):
-        async def log_in(side, name, password):
+        async def log_in(side, name, password, peer="192.0.2.9"):
             user = await connected(side, name)
             user.http.auth = httpx.BasicAuth(name, password)
+            user.http.headers["X-Forwarded-For"] = peer
             return (await user.take("jobs", 1, 0))[1] or user
 
         return log_in
@@ -199,7 +219,10 @@ class TestJsonInTurn(InTurn, TestJson):  # G49
         async with AsyncExitStack() as ends:
             for side in sides:
                 await until(lambda: side.face.is_up)  # noqa: B023
-            roots = [await ends.enter_async_context(hosted(side.face)) for side in sides]
+            roots = [
+                await ends.enter_async_context(hosted(side.face, proxies=lambda: THIS_HOST))
+                for side in sides
+            ]
 
             async def connect(_side, name):
                 transport = InTurnTransport(roots)
@@ -209,3 +232,14 @@ class TestJsonInTurn(InTurn, TestJson):  # G49
                 return client
 
             yield connect
+
+    @pytest.fixture
+    def page(self):
+        async def page(client, token):
+            query = "cloud.googleapis.com/project in (/projects/xmpp)"
+            asked = {"query": query, "maxResults": 1, **({"pageToken": token} if token else {})}
+            found = (await client.http.get("/topics", params=asked)).json()
+            names = [one["name"].rpartition("/")[2] for one in found.get("topic", ())]
+            return names, found.get("nextPageToken", "")
+
+        return page
