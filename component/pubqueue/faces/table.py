@@ -137,6 +137,7 @@ def _make_grpc(
         *(broker, accounts, grpc.grpc_places(), grpc),
         json=[place.shown for place in grpc.json_addresses()],
         on_ready=on_ready,
+        proxies=settings.proxies(),
     )
 
 

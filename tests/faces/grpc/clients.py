@@ -24,11 +24,11 @@ TECH_PUBLISHER, TECH_SUBSCRIBER = "tech.pubsub.PublisherService", "tech.pubsub.S
 IAM = "google.iam.v1.IAMPolicy"
 
 
-def a_face(broker, settings=None, tls=None, more_users=()):
+def a_face(broker, settings=None, tls=None, more_users=(), **more):
     """Return a face on a free port of loopback; callers without credentials are `etl`."""
     accounts = accounts_of([*users_for("grpc", NAMES), *more_users], welcome=NAMES)
     place = Place("127.0.0.1", 0, tls)
-    return GrpcFace(broker, accounts, [place], settings or GrpcSettings(anonymous="etl"))
+    return GrpcFace(broker, accounts, [place], settings or GrpcSettings(anonymous="etl"), **more)
 
 
 class Stub:

@@ -31,6 +31,7 @@ from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT, SERVICE
 
+from pubqueue.faces.checks import THIS_HOST
 from pubqueue.faces.grpc import subscriptions
 from pubqueue.faces.grpc.statuses import problem_of
 from pubqueue.faces.grpc.topics import EXACTLY_ONCE
@@ -211,6 +212,9 @@ class TestGrpc(WaitContract, ConditionContract, FaceContract):  # G51
     test_a_wrong_password_and_an_unknown_name_get_the_same_answer = (
         AccountContract.test_a_wrong_password_and_an_unknown_name_get_the_same_answer
     )
+    test_a_peer_that_is_often_wrong_has_to_wait_and_no_other = (
+        AccountContract.test_a_peer_that_is_often_wrong_has_to_wait_and_no_other
+    )
     test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element
@@ -270,7 +274,7 @@ class TestGrpc(WaitContract, ConditionContract, FaceContract):  # G51
 
     @pytest.fixture
     def face_of(self):
-        return clients.a_face
+        return partial(clients.a_face, proxies=THIS_HOST)
 
 
 class ChannelsInTurn:

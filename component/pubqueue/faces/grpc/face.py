@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.engine.broker import Broker
+    from pubqueue.faces.checks import Networks
     from pubqueue.faces.grpc.front import Stream
     from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.listener.tls import Place
@@ -80,6 +81,7 @@ class GrpcFace:
     """Serves gRPC at these places, with TLS or without, and answers what comes in JSON by another door.
 
     `json` are the addresses of that door, as they are shown to operators. `on_ready` is called when it serves.
+    `proxies` may name the client of a call.
     """
 
     largest: Final = MAX_PAYLOAD_BYTES
@@ -93,12 +95,13 @@ class GrpcFace:
         *,
         json: Iterable[str] = (),
         on_ready: Callable[[], None] = lambda: None,
+        proxies: Networks = (),
     ) -> None:
         self._broker, self.accounts, self.grpc = broker, accounts, settings
         self._places, self._on_ready = places, on_ready
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
         self._who = Who(accounts, broker.service, settings.anonymous)
-        self.calls, self.front = GrpcCalls(), Front(WORD)
+        self.calls, self.front = GrpcCalls(), Front(WORD, proxies=proxies)
         self.answering = Answering(self.calls, self._call)
         self.traffic = Traffic(connections=self.front.listener.counts, calls=self.calls)
         self.service = accounts.principals.service(broker.service)
@@ -230,11 +233,11 @@ class GrpcFace:
             raise STOPPING
         connection = stream.relay.connection
         given = credentials_of(metadata, connection.certificate)
-        caller, proven = await self._who.caller(given, connection.peer)
+        caller, proven = await self._who.caller(given, stream.peer)
         if not stream.relay.known(caller.account):
             raise TOO_MANY_CONNECTIONS
         stream.belongs(caller.account)
-        origin = Origin(connection.peer, connection.is_private, proven)
+        origin = Origin(stream.peer, connection.is_private, proven)
         return Call(caller, self, context.time_remaining(), origin), stream
 
     async def json_call(self, given: Credentials | None, peer: str, left: float) -> Call:

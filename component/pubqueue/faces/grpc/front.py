@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from grpc import StatusCode
+from multidict import CIMultiDict
 
 from pubqueue.engine.connections import Reason
+from pubqueue.faces.checks import is_trusted
 from pubqueue.faces.grpc.statuses import CallError
+from pubqueue.faces.http.host import client_of
 from pubqueue.faces.listener import Bounds, CannotListenError, Listener
 from pubqueue.faces.listener.budget import KEPT, SMALL, STRANGERS
 from pubqueue.faces.listener.connection import HIGH
@@ -31,6 +34,7 @@ from pubqueue.faces.listener.connection import HIGH
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pubqueue.faces.checks import Networks
     from pubqueue.faces.listener import ClientConnection, Place
     from pubqueue.faces.listener.budget import Budget
 
@@ -55,12 +59,12 @@ class Stream:
 
     __slots__ = (
         *("_answer", "_done", "_head", "_is_noted", "_is_over", "_messages", "_missing", "_part"),
-        *("_waiter", "_whole", "is_begun", "number", "owner", "relay"),
+        *("_waiter", "_whole", "is_begun", "number", "owner", "peer", "relay"),
     )
 
     def __init__(self, relay: Relay, number: int) -> None:
         self.relay, self.number = relay, number
-        self.owner = STRANGERS
+        self.owner, self.peer = STRANGERS, ""
         self.is_begun = self._is_noted = self._is_over = False
         """Whether it is known whose it is."""
         self._head, self._missing, self._part = b"", 0, 0
@@ -495,12 +499,18 @@ UNKNOWN_CONNECTION: Final = CallError(StatusCode.PERMISSION_DENIED, "The connect
 
 
 class Front:
-    """Accepts the connections of a face, which is a word of the program, and passes them on to its server of gRPC."""
+    """Accepts the connections of a face, which is a word of the program, and passes them on to its server of gRPC.
 
-    def __init__(self, face: str, budget: Budget = KEPT) -> None:
-        self.budget = budget
+    `proxies` are networks of proxies that are trusted to name the client of a call.
+    """
+
+    def __init__(self, face: str, budget: Budget = KEPT, proxies: Networks = ()) -> None:
+        self.budget, self._proxies = budget, proxies
         self.listener = Listener(
-            face, lambda one: Relay(self, one), BOUNDS, budget=budget, descriptors=DESCRIPTORS
+            *(face, lambda one: Relay(self, one), BOUNDS),
+            is_shared=lambda peer: is_trusted(peer, proxies, loopback=False),
+            budget=budget,
+            descriptors=DESCRIPTORS,
         )
         self.folder = ""
         """Where the server listens."""
@@ -572,17 +582,15 @@ class Front:
         self.relays.pop(relay.name, None)
 
     def stream_of(self, peer: str, metadata: Iterable[tuple[str, Any]]) -> Stream:
-        """Return the stream of a call that a handler begins with.
+        """Return the stream of a call that a handler begins with, which has the address of its client.
 
         Raises:
             CallError: it has not come by the front, or its client has gone.
 
         """
         relay = self.relays.get(peer.rpartition("/")[2])
-        number = ""
-        for name, value in metadata:
-            if name == NUMBER:
-                number = str(value)
+        fields = CIMultiDict(metadata)
+        number = str(fields.getall(NUMBER, [""])[-1])
         if relay is None or not number.isdecimal():
             raise UNKNOWN_CONNECTION
         stream = relay.streams.get(int(number))
@@ -590,6 +598,8 @@ class Front:
             stream = Stream(relay, int(number))
             stream.over()
             stream.is_begun = True
+        peer = relay.connection.peer
+        stream.peer = client_of(peer, fields, self._proxies) if self._proxies else peer
         return stream
 
     def begins(self, relay: Relay) -> None:

@@ -159,7 +159,7 @@ class Health:
 
     @contextmanager
     def _counted(self, stream: Stream) -> Iterator[Stream]:
-        peer = network_of(stream.relay.connection.peer)
+        peer = network_of(stream.peer)
         if (
             self.open.total() >= MAX_CALLS
             or self.open[peer] >= MAX_CALLS_OF_ADDRESS

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from aiohttp import StreamReader
-    from multidict import CIMultiDictProxy
+    from multidict import MultiMapping
 
     from pubqueue.faces.checks import Networks
     from pubqueue.faces.listener import Place
@@ -586,7 +586,7 @@ def logger() -> logging.Logger:
 # Finds the client of a connection: a proxy that is trusted names it.
 
 
-def client_of(peer: str, headers: CIMultiDictProxy[str], proxies: Networks) -> str:
+def client_of(peer: str, headers: MultiMapping[str], proxies: Networks) -> str:
     """Return the address of the client. If a proxy is the peer, this is the last one of `X-Forwarded-For`, which the proxy has added."""
     if not is_trusted(peer, proxies, loopback=False):
         return peer
@@ -594,7 +594,7 @@ def client_of(peer: str, headers: CIMultiDictProxy[str], proxies: Networks) -> s
     return peer if address_of(claimed) is None else claimed
 
 
-def last_of(name: str, headers: CIMultiDictProxy[str], default: str = "") -> str:
+def last_of(name: str, headers: MultiMapping[str], default: str = "") -> str:
     """Return the last value in the fields of this name, which the next proxy has added, if need be as a field of its own."""
     fields = headers.getall(name, ())
     return fields[-1].rpartition(",")[2].strip() if fields else default
