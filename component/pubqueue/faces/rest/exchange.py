@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -20,13 +21,13 @@ from pubqueue.model.replies import RostersWanted
 from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from multidict import CIMultiDictProxy
 
     from pubqueue.accounts.accounts import Proven
     from pubqueue.faces.rest.face import RestFace
-    from pubqueue.faces.rest.links import Profile, Route
+    from pubqueue.faces.rest.links import Handler, Profile, Route
     from pubqueue.faces.rest.settings import RestSettings
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import Principal
@@ -220,6 +221,11 @@ class Exchange:
 
         """
         await none(self.request)
+
+
+def of_either(handler: Callable[..., Awaitable[web.Response]]) -> tuple[Handler, Handler]:
+    """Return a handler for queues, and the same for topics."""
+    return partial(handler, is_queue=True), partial(handler, is_queue=False)
 
 
 def answer(

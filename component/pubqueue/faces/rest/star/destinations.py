@@ -10,7 +10,7 @@ import msgspec
 
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
 from pubqueue.faces.rest import openapi
-from pubqueue.faces.rest.exchange import answer, only_if_new, wait_of
+from pubqueue.faces.rest.exchange import answer, of_either, only_if_new, wait_of
 from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NUMBER, ItemId
@@ -70,16 +70,6 @@ def links_of(exchange: Exchange, described: Described | None, *, is_queue: bool)
     return [*found, exchange.link("service-desc", openapi.PATH, kind=openapi.OPENAPI_TYPE)]
 
 
-async def get_queue(exchange: Exchange) -> web.Response:
-    """Return the links of a queue."""
-    return await _get(exchange, is_queue=True)
-
-
-async def get_topic(exchange: Exchange) -> web.Response:
-    """Return the links of a topic."""
-    return await _get(exchange, is_queue=False)
-
-
 async def _get(exchange: Exchange, *, is_queue: bool) -> web.Response:
     described = await exchange.destined(is_queue=is_queue)
     links = links_of(exchange, described, is_queue=is_queue)
@@ -111,16 +101,6 @@ async def counts_of(exchange: Exchange, depth: int) -> dict[str, int]:
         "delayed": entry.delayed,
         "dead": entry.dead,
     }
-
-
-async def put_queue(exchange: Exchange) -> web.Response:
-    """Create a queue."""
-    return await _put(exchange, is_queue=True)
-
-
-async def put_topic(exchange: Exchange) -> web.Response:
-    """Create a topic."""
-    return await _put(exchange, is_queue=False)
 
 
 async def _put(exchange: Exchange, *, is_queue: bool) -> web.Response:
@@ -185,20 +165,15 @@ def _values(value: str | float | bool | list[str]) -> Sequence[str]:  # noqa: FB
     return [f"{value}"]
 
 
-async def delete_queue(exchange: Exchange) -> web.Response:
-    """Delete a queue with its messages."""
-    return await _delete(exchange, is_queue=True)
-
-
-async def delete_topic(exchange: Exchange) -> web.Response:
-    """Delete a topic with its messages."""
-    return await _delete(exchange, is_queue=False)
-
-
 async def _delete(exchange: Exchange, *, is_queue: bool) -> web.Response:
     await exchange.destined(is_queue=is_queue)
     await exchange.ask(Delete(exchange.by, exchange.node, queueing=is_queue))
     return answer(204)
+
+
+get_queue, get_topic = of_either(_get)
+put_queue, put_topic = of_either(_put)
+delete_queue, delete_topic = of_either(_delete)
 
 
 # A message by its URL: to read it, which consumes nothing, and to retract it.

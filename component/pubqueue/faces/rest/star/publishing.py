@@ -14,7 +14,7 @@ from msgspec import Struct
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
 from pubqueue.faces.rest import batches
 from pubqueue.faces.rest.batches import at
-from pubqueue.faces.rest.exchange import answer, none, only_if_new
+from pubqueue.faces.rest.exchange import answer, none, of_either, only_if_new
 from pubqueue.faces.rest.items import draft_of, wishes_of
 from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Published, Refusal, Refused
@@ -132,16 +132,6 @@ URI_LIST: Final = "text/uri-list"
 _COUNT: Final = re.compile(r"[1-9]\d{0,3}")
 
 
-async def post_batch_to_queue(exchange: Exchange) -> web.Response:
-    """Publish a batch to a queue."""
-    return await _post_batch(exchange, is_queue=True)
-
-
-async def post_batch_to_topic(exchange: Exchange) -> web.Response:
-    """Publish a batch to a topic."""
-    return await _post_batch(exchange, is_queue=False)
-
-
 async def _post_batch(exchange: Exchange, *, is_queue: bool) -> web.Response:
     given = given_key(exchange)
     entries = await entries_in(exchange, is_queue=is_queue)
@@ -154,16 +144,6 @@ async def _post_batch(exchange: Exchange, *, is_queue: bool) -> web.Response:
     where = url(exchange, name, len(reply.ids), is_queue=is_queue)
     body = listed(exchange, reply.ids, is_queue=is_queue)
     return answer(201, [("Location", where)], body=body, kind=URI_LIST)
-
-
-async def get_of_queue(exchange: Exchange) -> web.Response:
-    """Return the URLs of a batch that was published to a queue."""
-    return await _get(exchange, is_queue=True)
-
-
-async def get_of_topic(exchange: Exchange) -> web.Response:
-    """Return the URLs of a batch that was published to a topic."""
-    return await _get(exchange, is_queue=False)
 
 
 async def _get(exchange: Exchange, *, is_queue: bool) -> web.Response:
@@ -179,6 +159,10 @@ async def _get(exchange: Exchange, *, is_queue: bool) -> web.Response:
     if ids is None or len(ids) != int(count):
         raise not_found("there is no such batch, or it is forgotten")
     return answer(200, body=listed(exchange, ids, is_queue=is_queue), kind=URI_LIST)
+
+
+post_batch_to_queue, post_batch_to_topic = of_either(_post_batch)
+get_of_queue, get_of_topic = of_either(_get)
 
 
 def purpose(count: int) -> str:

@@ -19,7 +19,7 @@ from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.faces.push import targets
 from pubqueue.faces.rest import items, push
 from pubqueue.faces.rest.batches import ATOM, parsed
-from pubqueue.faces.rest.exchange import answer, share
+from pubqueue.faces.rest.exchange import answer, of_either, share
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.star.destinations import EVENTS, counts_of
 from pubqueue.model.entities import NUMBER
@@ -52,57 +52,8 @@ DISABLED: Final = "disabled"
 STATES: Final = (ACTIVE, DISABLED)
 
 
-async def post_to_queue(exchange: Exchange) -> web.Response:
-    """Register a target for the messages of a queue."""
-    return await _post(exchange, is_queue=True)
-
-
-async def post_to_topic(exchange: Exchange) -> web.Response:
-    """Register a target for the messages of a topic."""
-    return await _post(exchange, is_queue=False)
-
-
-async def list_of_queue(exchange: Exchange) -> web.Response:
-    """Return the targets of a queue."""
-    return await _list(exchange, is_queue=True)
-
-
-async def list_of_topic(exchange: Exchange) -> web.Response:
-    """Return the targets of a topic."""
-    return await _list(exchange, is_queue=False)
-
-
-async def get_of_queue(exchange: Exchange) -> web.Response:
-    """Return one target of a queue."""
-    return await _get(exchange, is_queue=True)
-
-
-async def get_of_topic(exchange: Exchange) -> web.Response:
-    """Return one target of a topic."""
-    return await _get(exchange, is_queue=False)
-
-
-async def delete_of_queue(exchange: Exchange) -> web.Response:
-    """End the pushes of a queue's messages to a target."""
-    return await _delete(exchange, is_queue=True)
-
-
-async def delete_of_topic(exchange: Exchange) -> web.Response:
-    """End the pushes of a topic's messages to a target."""
-    return await _delete(exchange, is_queue=False)
-
-
-async def set_of_queue(exchange: Exchange) -> web.Response:
-    """Disable or enable a registration of a queue."""
-    return await _set(exchange, is_queue=True)
-
-
-async def set_of_topic(exchange: Exchange) -> web.Response:
-    """Disable or enable a registration of a topic."""
-    return await _set(exchange, is_queue=False)
-
-
 async def _set(exchange: Exchange, *, is_queue: bool) -> web.Response:
+    """Disable or enable a registration."""
     if exchange.request.content_type != FORM:
         raise ProblemError(415, "media-type", f"the body is {FORM}")
     state = _field(await exchange.body(MAX_BODY), "state")
@@ -120,6 +71,7 @@ async def _set(exchange: Exchange, *, is_queue: bool) -> web.Response:
 
 
 async def _post(exchange: Exchange, *, is_queue: bool) -> web.Response:
+    """Register a target for the messages of a destination."""
     body = await exchange.body(MAX_BODY)
     rel, href = _wanted(exchange.request.content_type, body)
     check_target(exchange, href)
@@ -195,6 +147,7 @@ def _field(body: bytes, wanted: str) -> str:
 
 
 async def _list(exchange: Exchange, *, is_queue: bool) -> web.Response:
+    """Return the targets of a destination."""
     await exchange.destined(is_queue=is_queue)
     after = items.without_nul(exchange.request.query.get("after", ""), "after")
     page: Registrations = await exchange.ask(
@@ -213,6 +166,7 @@ async def _list(exchange: Exchange, *, is_queue: bool) -> web.Response:
 
 
 async def _get(exchange: Exchange, *, is_queue: bool) -> web.Response:
+    """Return one target of a destination."""
     await exchange.destined(is_queue=is_queue)
     request = ListRegistrations(exchange.by, exchange.node, name=exchange.names["name"])
     page: Registrations = await exchange.ask(request)
@@ -221,6 +175,7 @@ async def _get(exchange: Exchange, *, is_queue: bool) -> web.Response:
 
 
 async def _delete(exchange: Exchange, *, is_queue: bool) -> web.Response:
+    """End the pushes of messages to a target."""
     await exchange.destined(is_queue=is_queue)
     name = exchange.names["name"]
     await exchange.ask(Unregister(exchange.by, exchange.node, name))
@@ -245,6 +200,13 @@ def _link(exchange: Exchange, row: Registration) -> etree._Element:
     for name, value in values.items():
         link.set(name, value)
     return link
+
+
+post_to_queue, post_to_topic = of_either(_post)
+list_of_queue, list_of_topic = of_either(_list)
+get_of_queue, get_of_topic = of_either(_get)
+delete_of_queue, delete_of_topic = of_either(_delete)
+set_of_queue, set_of_topic = of_either(_set)
 
 
 # Server-sent events: the messages of a topic as they arrive, and the counts of a queue as they change (HTML, 9.2).
