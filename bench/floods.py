@@ -64,15 +64,17 @@ Ports = dict[str, int]
 
 
 class Crowd:
-    """Connections that stay open, from several addresses, for some of these are limited by address."""
+    """Connections that stay open, from several addresses, for some of these are limited by address; of `reads` bytes for what comes."""
 
-    def __init__(self, port: int) -> None:
-        self._port, self.sockets = port, list[socket.socket]()
+    def __init__(self, port: int, reads: int = 0) -> None:
+        self._port, self._reads, self.sockets = port, reads, list[socket.socket]()
 
     def one(self) -> socket.socket | None:
         """Return one more connection; None if there are no more."""
         client = socket.socket()
         client.settimeout(2)
+        if self._reads:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._reads)
         with suppress(OSError):
             client.bind((f"127.0.0.{2 + len(self.sockets) // 90}", 0))
             client.connect((HOST, self._port))
@@ -89,8 +91,8 @@ class Crowd:
                     client.sendall(data)
 
 
-def _stays(crowd: Crowd, over: Event) -> None:
-    over.wait(LASTING)
+def _stays(crowd: Crowd, over: Event, lasting: float = LASTING) -> None:
+    over.wait(lasting)
     for client in crowd.sockets:
         client.close()
 
@@ -105,8 +107,8 @@ def heads(ports: Ports, over: Event) -> None:
 
 def piped(ports: Ports, over: Event) -> None:
     """Requests without an account, all at once, whose answers are not read."""
-    crowd = Crowd(ports["rest"])
-    crowd.say(95, b"GET /rest/nothing HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000)
+    crowd = Crowd(ports["rest"], 4096)
+    crowd.say(1_900, b"GET /rest/nothing HTTP/1.1\r\nHost: x\r\n\r\n" * 5_000)
     _stays(crowd, over)
 
 
@@ -249,6 +251,33 @@ def consumers(ports: Ports, over: Event) -> None:
     over.wait(LASTING)
 
 
+def _reading(ports: Ports, count: int, where: str, *fields: str) -> Crowd:
+    """Ask for what a topic has, of so many clients that read nothing."""
+    crowd = Crowd(ports["rest"], 4096)
+    for number in range(count):
+        by = basic("eve" if number % 2 else "mallory")
+        if (client := crowd.one()) is not None:
+            lines = (f"GET {NEWS}/{where} HTTP/1.1", "Host: x", f"Authorization: {by}", *fields)
+            with suppress(OSError):
+                client.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode())
+    return crowd
+
+
+def events(ports: Ports, over: Event) -> None:
+    """Event streams of a topic with messages of 7 MB, which are not read."""
+    _stays(_reading(ports, 900, "events", "Last-Event-ID: 1"), over, 4 * LASTING)
+
+
+def polls(ports: Ports, over: Event) -> None:
+    """Requests that wait for a message of a topic, of 7 MB, and do not read it."""
+    crowd = _reading(ports, 1_800, "next", "Accept-Wait: 50")
+    with closing(http.client.HTTPConnection(HOST, ports["rest"], timeout=20)) as client:
+        headers = {"Authorization": basic("eve")}
+        client.request("POST", f"{NEWS}/messages", b"x" * 7_000_000, headers)
+        client.getresponse().read()
+    _stays(crowd, over)
+
+
 class Caller:
     """A connection of gRPC with calls whose messages are not complete."""
 
@@ -381,6 +410,7 @@ def calls(ports: Ports, over: Event) -> None:
 
 # The measurement.
 
+NEWS: Final = "/rest/topics/news"
 TOPIC: Final = "projects/shop/topics/orders"
 SUBSCRIPTION: Final = "projects/shop/subscriptions/work"
 
@@ -406,6 +436,15 @@ def of_topics(service: Service) -> None:
     for number in range(2):
         made = v1.Subscription(name=f"{SUBSCRIPTION}-{number}", topic=TOPIC)
         assert service.call("Subscriber/CreateSubscription", made, v1.Subscription) == "OK"
+
+
+def of_news(service: Service) -> None:
+    """Make a topic for all with large messages."""
+    body = b'{"pubsub#access_model": "open", "pubsub#max_items": "9", "pubsub#max_payload_size": "10000000"}'
+    assert service.ask("rest", "PUT", NEWS, body, Content_Type="application/json") == "201"
+    for _ in range(9):
+        assert service.ask("rest", "POST", f"{NEWS}/messages", b"x" * 7_000_000) == "201"
+    assert service.ask("rest", "GET", NEWS, by="mallory") == "200", "her password is compared"
 
 
 def of_large(service: Service) -> None:
@@ -438,6 +477,7 @@ FLOODS: Final = {
         *(Flood(frames, of_eve), Flood(transactions, of_eve), Flood(sends, of_eve)),
         *(Flood(slow_readers, of_large), Flood(publishes, of_topics), Flood(streams, of_topics)),
         *(Flood(pulls, of_topics), Flood(calls, of_topics)),
+        *(Flood(events, of_news), Flood(polls, of_news)),
     )
 }
 

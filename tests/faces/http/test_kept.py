@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,6 +16,7 @@ from pubqueue.faces.listener.budget import STRANGERS, Budget
 
 HOST = "127.0.0.1"
 MIB = 1 << 20
+LARGE, SMALL = 16 * MIB, b"x" * 50_000
 HEAD = "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
 
 
@@ -31,6 +33,8 @@ class Part:
         app.router.add_post("/wait", self.wait)
         app.router.add_get("/wait", self.wait)
         app.router.add_get("/large", self.large)
+        app.router.add_get("/stream", self.stream)
+        app.router.add_get("/mine", self.small)
 
     async def body(self, request):
         try:
@@ -50,7 +54,18 @@ class Part:
 
     async def large(self, _request):
         host.known("eve")
-        return web.Response(body=b"x" * (16 * MIB))
+        return web.Response(body=b"x" * LARGE)
+
+    async def small(self, _request):
+        host.known("eve")
+        return web.Response(body=SMALL)
+
+    async def stream(self, request):
+        host.known("eve")
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await host.send(answer, b"x" * LARGE)
+        return answer
 
 
 class Hosted:
@@ -60,6 +75,12 @@ class Hosted:
     @property
     def ended(self):
         return {str(why): n for why, n in self.host.listener.counts.ended.items() if n}
+
+    @property
+    def client_at(self):
+        """The connection of the only client."""
+        (one,) = self.host.listener.connections
+        return one
 
     async def client(self, *words):
         self.clients.append(
@@ -227,23 +248,43 @@ async def test_what_is_sent_behind_a_request_that_waits_is_read_no_further():
 # --- answers -------------------------------------------------------------------------------------
 
 
-async def test_an_answer_is_kept_until_the_client_has_read_it():
+@pytest.mark.parametrize("path", ["/large", "/stream"])
+async def test_an_answer_is_kept_once_until_the_client_has_read_it(path):
     async with hosted() as it:
-        client = await it.client("GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-        client.writer.transport.pause_reading()
-        await until(lambda: it.budget.of("eve") >= 32 * MIB)
+        tracemalloc.start()
+        try:
+            client = await it.client(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n")
+            client.writer.transport.pause_reading()
+            await until(lambda: it.budget.of("eve") >= LARGE and it.client_at.is_full)
+            assert it.client_at.unsent <= it.budget.size - LARGE < MIB // 2
+            assert tracemalloc.get_traced_memory()[0] < LARGE + MIB
+        finally:
+            tracemalloc.stop()
         client.writer.transport.resume_reading()
-        assert len((await answer(client))[2]) == 16 * MIB
+        async with asyncio.timeout(TIMEOUT):
+            assert (await client.reader.read()).endswith(b"\r\n\r\n" + b"x" * LARGE)
         await it.keeps("eve", 0)
 
 
-async def test_of_answers_that_are_not_read_the_oldest_is_cut_off():
+async def test_small_answers_that_are_not_read_are_kept_for_who_asked():
     async with hosted() as it:
-        slow = [await it.client("GET /large HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
+        client = await it.client("GET /mine HTTP/1.1\r\nHost: x\r\n\r\n" * 300)
+        client.writer.transport.pause_reading()
+        await until(lambda: it.client_at.is_full)
+        assert 0 < it.client_at.unsent <= it.budget.of("eve") < MIB
+        client.writer.transport.resume_reading()
+        for _ in range(300):
+            assert (await answer(client))[2] == SMALL
+        await it.keeps(STRANGERS, 0)
+
+
+async def test_of_answers_that_are_not_read_the_oldest_is_cut_off():
+    async with hosted(40 * MIB) as it:
+        slow = [await it.client("GET /large HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(3)]
         for one in slow:
             one.writer.transport.pause_reading()
         await until(lambda: it.ended == {"memory": 1})
-        assert it.budget.of("eve") < 33 * MIB
+        assert it.budget.of("eve") < 2 * LARGE + MIB
         sizes = []
         for one in slow:
             one.writer.transport.resume_reading()
@@ -251,7 +292,7 @@ async def test_of_answers_that_are_not_read_the_oldest_is_cut_off():
                 head = await one.reader.readuntil(b"\r\n\r\n")
                 assert head.startswith(b"HTTP/1.1 200")
                 try:
-                    sizes.append(len(await one.reader.readexactly(16 * MIB)))
+                    sizes.append(len(await one.reader.readexactly(LARGE)))
                 except (asyncio.IncompleteReadError, ConnectionError):
                     sizes.append(0)
-        assert sorted(sizes) == [0, 16 * MIB], "no other answer comes in the middle of one"
+        assert sorted(sizes) == [0, LARGE, LARGE], "no other answer comes in the middle of one"

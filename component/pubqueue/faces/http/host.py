@@ -8,13 +8,15 @@ import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from io import BytesIO
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import HttpVersion11, web, web_protocol, web_response, web_urldispatcher
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.payload import BytesIOPayload
 from aiohttp.streams import EMPTY_PAYLOAD
 
 from pubqueue.engine.connections import Reason
@@ -31,7 +33,7 @@ from pubqueue.faces.http.problems import (
 )
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
 from pubqueue.faces.listener.budget import KEPT, STRANGERS
-from pubqueue.faces.listener.connection import network_of
+from pubqueue.faces.listener.connection import HIGH, network_of
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 """The maximum bytes of the head of a request, all its fields together."""
 
 PIECE: Final = 16 * 1024
-"""Bytes of a WebSocket that are read before they are judged."""
+"""Bytes of a WebSocket that are read before they are judged, and bytes that may wait to be sent and are not counted."""
 
 MAX_BODY_BYTES: Final = 256 * 1024
 """The maximum bytes of a body, unless a part has another limit: ids of items are long."""
@@ -85,8 +87,10 @@ web_protocol.MAX_MSG_QUEUE_SIZE = 2  # requests that are read before it is their
 
 async def _closed(_request: web.Request, response: web.StreamResponse) -> None:
     close(response)
-    if isinstance(response, web.Response) and isinstance(response.body, bytes):
-        _handler.get().answers(len(response.body))
+    if isinstance(response, web.Response) and isinstance(body := response.body, bytes):
+        _handler.get().answers(len(body))
+        if len(body) > HIGH:  # in pieces: as a whole it would be copied into the transport
+            response.body = BytesIOPayload(BytesIO(body))
 
 
 class _Handler(web_protocol.RequestHandler):
@@ -98,7 +102,7 @@ class _Handler(web_protocol.RequestHandler):
 
     __slots__ = (
         *("_answer_bytes", "_head_bytes", "_is_dropping", "_kept", "_last_bytes", "_newest"),
-        *("_owner", "client", "head_size", "on_bytes", "parts"),
+        *("_owner", "_unsent", "client", "head_size", "on_bytes", "parts"),
     )
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401  # aiohttp's
@@ -116,7 +120,7 @@ class _Handler(web_protocol.RequestHandler):
         """The body of the request that has begun last."""
         self._is_dropping = False
         """Whether the rest of a body comes whose request was answered."""
-        self._kept = self._last_bytes = self._head_bytes = self._answer_bytes = 0
+        self._kept = self._last_bytes = self._head_bytes = self._answer_bytes = self._unsent = 0
         _handler.set(self)
 
     def data_received(self, data: bytes) -> None:
@@ -131,7 +135,7 @@ class _Handler(web_protocol.RequestHandler):
         if data and not (self._close or self._is_dropping):
             self._last_bytes = len(data)
             self._kept += len(data)
-            self.client.keeps(self._kept, self._owner)
+            self._note()
         before = self._request_count
         super().data_received(data)
         if self._request_count != before:
@@ -145,13 +149,34 @@ class _Handler(web_protocol.RequestHandler):
     def known(self, account: str) -> None:
         """Count what is kept of the current request for its account."""
         self._owner = account
-        self.client.keeps(self._kept, account)
+        self._note()
 
     def answers(self, size: int) -> None:
-        """Count a body that is sent now, and its copy in the transport, until the client has read most of it."""
-        self._answer_bytes = 2 * size
-        self._kept += self._answer_bytes
-        self.client.keeps(self._kept, self._owner)
+        """Count a body, or the part of one, that is sent now instead of the one before, until the client has read most of it."""
+        self._kept += size - self._answer_bytes
+        self._answer_bytes = size
+        self._note()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have it count what waits to be sent before it is much: there may be thousands of clients that read nothing."""
+        super().connection_made(transport)
+        cast("asyncio.Transport", transport).set_write_buffer_limits(high=PIECE)
+
+    def pause_writing(self) -> None:
+        """Count what waits to be sent."""
+        super().pause_writing()
+        self._unsent = self.client.unsent
+        self._note()
+
+    def resume_writing(self) -> None:
+        """Count it no more."""
+        super().resume_writing()
+        self._unsent = 0
+        self._note()
+
+    def _note(self, *, is_new: bool = False) -> None:
+        if self.on_bytes is None:
+            self.client.keeps(self._kept + self._unsent, self._owner, is_new=is_new)
 
     async def _handle_request(
         self,
@@ -169,7 +194,7 @@ class _Handler(web_protocol.RequestHandler):
             if not self._messages:  # of bodies in chunks there is more than was read
                 self._kept = min(self._kept, self._last_bytes)
             self._is_dropping = not request.content.is_eof()
-            self.client.keeps(self._kept, STRANGERS, is_new=True)
+            self._note(is_new=True)
 
     def _give_up(self) -> None:
         """Say that the client may try again, unless an answer has begun."""
@@ -259,6 +284,20 @@ def client() -> str:
 def known(account: str) -> None:
     """Note whose the current request is. Until then its bytes are those of strangers."""
     _handler.get().known(account)
+
+
+async def send(stream: web.StreamResponse, data: bytes) -> None:
+    """Send a part of the answer to the current request, which counts until the client has read most of it.
+
+    Raises:
+        ConnectionError: the client has gone.
+
+    """
+    handler = _handler.get()
+    handler.answers(len(data))
+    for at in range(0, len(data), HIGH):
+        await stream.write(data[at : at + HIGH])
+    handler.answers(0)
 
 
 def watch(on_bytes: Callable[[int], bool]) -> None:

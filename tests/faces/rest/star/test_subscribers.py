@@ -12,9 +12,10 @@ from faces.rest.clients import follow, hosted, links, served
 from faces.rest.push.hooks import Hook, atom, counted, gone, pushing, register, state
 from faces.rest.star.steps import post
 from harness.patience import TIMEOUT, until
-from harness.servers.users import RIGHT
+from harness.servers.users import RIGHT, SERVICE
 
 from pubqueue.faces.listener import Bounds
+from pubqueue.faces.listener.budget import Budget
 from pubqueue.faces.rest.star import subscribers
 
 
@@ -259,6 +260,31 @@ async def test_a_stream_ends_when_the_service_stops(rest):
         assert (await stream.event())[0] == "ended"
 
 
+async def deaf(root, ends):
+    """Have eva ask for the events of `news`, and read nothing."""
+    parts = urlsplit(root)
+    slow = ends.enter_context(socket.socket())
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.setblocking(False)  # noqa: FBT003  # the name of the socket module
+    await asyncio.get_running_loop().sock_connect(slow, (parts.hostname, parts.port))
+    pair = base64.b64encode(f"eva:{RIGHT}".encode()).decode()
+    head = f"GET {parts.path}/topics/news/events HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {pair}\r\n\r\n"
+    await asyncio.get_running_loop().sock_sendall(slow, head.encode())
+
+
+async def test_events_that_are_not_read_count_for_the_account(rest):
+    budget = Budget()
+    async with hosted(rest.face, budget=budget) as root:
+        async with AsyncExitStack() as ends:
+            await deaf(root, ends)
+            await until(lambda: rest.face.waiting.count == 1)
+            etl = await rest.as_()
+            async with asyncio.timeout(TIMEOUT):
+                while budget.of(f"eva@{SERVICE}") < 40_000:
+                    await publish(etl, "/topics/news", b"x" * 40_000)
+        await until(lambda: budget.size == 0)
+
+
 async def test_a_client_that_does_not_read_is_cut_and_others_are_served(rest):
     """It takes a little into its socket; the service waits for it so long, and then ends the connection."""
     etl, ann = await rest.as_(), await rest.as_("ann")
@@ -266,14 +292,7 @@ async def test_a_client_that_does_not_read_is_cut_and_others_are_served(rest):
         hosted(rest.face, bounds=Bounds(login=0, unread=0.5)) as root,
         AsyncExitStack() as ends,
     ):
-        parts = urlsplit(root)
-        slow = ends.enter_context(socket.socket())
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.setblocking(False)  # noqa: FBT003  # the name of the socket module
-        await asyncio.get_running_loop().sock_connect(slow, (parts.hostname, parts.port))
-        pair = base64.b64encode(f"eva:{RIGHT}".encode()).decode()
-        head = f"GET {parts.path}/topics/news/events HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {pair}\r\n\r\n"
-        await asyncio.get_running_loop().sock_sendall(slow, head.encode())
+        await deaf(root, ends)
         await until(lambda: rest.face.waiting.count == 1)
         async with following(ann, "/topics/news/events") as stream:
             for _ in range(120):

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from lxml import etree
 
-from pubqueue.faces.http.host import allow
+from pubqueue.faces.http.host import allow, send
 from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.faces.push import targets
 from pubqueue.faces.rest import items, push
@@ -277,7 +277,7 @@ async def _stream(exchange: Exchange) -> AsyncIterator[web.StreamResponse]:
             yield stream
         except ProblemError as problem:
             with suppress(ConnectionError):
-                await stream.write(b"event: ended\ndata: " + problem.document + b"\n\n")
+                await send(stream, b"event: ended\ndata: " + problem.document + b"\n\n")
 
 
 async def _send_messages(exchange: Exchange, stream: web.StreamResponse, number: int) -> None:
@@ -290,11 +290,12 @@ async def _send_messages(exchange: Exchange, stream: web.StreamResponse, number:
             read = ReadNewer(exchange.by, exchange.node, number, most=EVENTS_PAGE, room=ROOM)
             newer: NewerItems = await exchange.ask(read)
             if number and not newer.kept:
-                await stream.write(b"event: gap\ndata: {}\n\n")
-            for item, payload in newer.items:
-                await stream.write(_event("message", _document(exchange, item, payload), item.seq))
-            number = newer.through
-            if not newer.more:
+                await send(stream, b"event: gap\ndata: {}\n\n")
+            number, more, found = newer.through, newer.more, list(newer.items)
+            del newer  # each message is kept once, as it is sent
+            while found:
+                await send(stream, _message(exchange, *found.pop(0)))
+            if not more:
                 await _wait(exchange, stream, news)
     finally:
         stop()
@@ -306,7 +307,7 @@ async def _wait(exchange: Exchange, stream: web.StreamResponse, news: asyncio.Ev
         async with asyncio.timeout(BEAT):
             await exchange.wait(news.wait())
     except TimeoutError:
-        await stream.write(b": the stream is open\n\n")
+        await send(stream, b": the stream is open\n\n")
 
 
 async def _send_counts(exchange: Exchange, stream: web.StreamResponse) -> None:
@@ -320,17 +321,22 @@ async def _send_counts(exchange: Exchange, stream: web.StreamResponse) -> None:
         counts = await counts_of(exchange, described.depth)
         if counts != known:
             known, silent = counts, 0.0
-            await stream.write(_event("counts", counts))
+            await send(stream, _event("counts", counts))
         elif silent >= BEAT:
             silent = 0.0
-            await stream.write(b": the stream is open\n\n")
+            await send(stream, b": the stream is open\n\n")
         silent += EVERY
         await exchange.wait(asyncio.sleep(EVERY))
 
 
+def _message(exchange: Exchange, item: Item, payload: bytes) -> bytes:
+    return _event("message", _document(exchange, item, payload), item.seq)
+
+
 def _event(name: str, document: dict[str, Any], number: int | None = None) -> bytes:
     begin = "" if number is None else f"id: {number}\n"
-    return f"{begin}event: {name}\ndata: ".encode() + msgspec.json.encode(document) + b"\n\n"
+    head = f"{begin}event: {name}\ndata: ".encode()
+    return b"".join((head, msgspec.json.encode(document), b"\n\n"))  # one copy of a large one
 
 
 def _document(exchange: Exchange, item: Item, payload: bytes) -> dict[str, Any]:
