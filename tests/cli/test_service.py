@@ -4,6 +4,8 @@ import asyncio
 import json
 import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -463,3 +465,28 @@ def test_offline_finds_what_the_start_would_refuse(tmp_path):
     config = write_config(tmp_path, server, late)
     result = CliRunner().invoke(main, ["check", "--offline", "--config", str(config)])
     assert result.exit_code == 2
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+BLOCKS = """
+from pathlib import Path
+from pubqueue.wiring.serving import return_large_blocks
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+return_large_blocks()
+before = resident()
+for _ in range(3):
+    large = [bytearray(b"x") * (7 << 20) for _ in range(6)]
+    small = [bytes(2_000 + number) for number in range(50)]
+    middle = [bytearray(b"x") * (3 << 20) for _ in range(6)]
+    del large, middle
+print(resident() - before)
+"""
+
+
+def test_large_blocks_that_are_freed_are_the_systems_again():
+    found = subprocess.check_output([sys.executable, "-I", "-c", BLOCKS], timeout=TIMEOUT)
+    assert int(found) < 5, "MiB; glibc by itself keeps 45"
