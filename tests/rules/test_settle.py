@@ -104,7 +104,7 @@ REACHABLE = [
 ]
 
 
-def ask(by, item, *, verb=Verb.RETRACT, node=None, token=None, late=False, **facts):
+def ask(by, item, *, verb=Verb.RETRACT, node=None, token=None, late=False, quiet=False, **facts):
     """Settle one item, as `by`; `facts` are those that differ from a stranger's."""
     known = {
         "now": NOW,
@@ -114,7 +114,7 @@ def ask(by, item, *, verb=Verb.RETRACT, node=None, token=None, late=False, **fac
         "receipts": frozenset(),
         "subscribed": False,
     }
-    request = Settle(who(by), JOBS, (ItemId("i1"),), verb, token=token, late=late)
+    request = Settle(who(by), JOBS, (ItemId("i1"),), verb, token=token, late=late, quiet=quiet)
     return settle(request, SettleFacts(**(known | facts)))
 
 
@@ -402,10 +402,10 @@ def test_late_work_is_finished_and_its_id_is_kept():
     assert decision.changes == (RemoveItem(item, after(60), b"digest"),)
 
 
-def settle_three(*items, by=ANN, affiliation=Affiliation.NONE):
+def settle_three(*items, by=ANN, affiliation=Affiliation.NONE, quiet=False):
     ids = tuple(ItemId(f"i{number}") for number in range(1, 4))
     facts = SettleFacts(NOW, queue(), affiliation, items, frozenset(), subscribed=True)
-    return settle(Settle(who(by), JOBS, ids, Verb.RETRACT), facts)
+    return settle(Settle(who(by), JOBS, ids, Verb.RETRACT, quiet=quiet), facts)
 
 
 def test_several_items_are_settled_with_one_event_for_their_holder():
@@ -430,6 +430,18 @@ def test_two_holders_of_removed_work_are_notified_of_their_own():
         Retracted(ANN, JOBS, (ItemId("i1"), ItemId("i3"))),
         Retracted(BOB, JOBS, (ItemId("i2"),)),
     )
+
+
+@pytest.mark.parametrize("verb", [Verb.RETRACT, Verb.UNLOCK])
+def test_a_quiet_principal_gets_no_notice_of_its_own_locks(verb):
+    assert ask(ANN, held(holder=ANN), verb=verb, quiet=True).notices == ()
+    assert ask(ANN, held(holder=ANN), verb=verb).notices != ()
+
+
+def test_other_holders_get_their_notices_of_what_a_quiet_principal_removes():
+    items = held(1, holder=ANN), held(2, holder=BOSS), held(3, holder=ANN)
+    decision = settle_three(*items, by=BOSS, affiliation=Affiliation.OWNER, quiet=True)
+    assert decision.notices == (Retracted(ANN, JOBS, (ItemId("i1"), ItemId("i3"))),)
 
 
 def test_without_the_node_there_is_nothing_to_settle():

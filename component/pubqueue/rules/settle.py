@@ -160,7 +160,8 @@ class Settle(Request, frozen=True, gc=False):
     later lock of the principal on the same item is another one. With `late` a retract counts after
     that lock has ended too, as long as no other subscriber has been given the item. With `remember`,
     how long it is remembered that the lock was settled so, a repetition gets the same answer. With `seq` an item of a
-    plain node is meant that has this number, not another one under its id.
+    plain node is meant that has this number, not another one under its id. With `quiet` the principal gets no notice of
+    its own locks that this ends: its protocol has no other word for it than the answer.
     """
 
     by: Principal
@@ -176,6 +177,7 @@ class Settle(Request, frozen=True, gc=False):
     late: bool = False
     remember: Millis | None = None
     seq: int | None = None
+    quiet: bool = False
 
 
 class SettleFacts(Struct, frozen=True, gc=False):
@@ -307,7 +309,7 @@ def holds(principal: Principal, item: Item) -> bool:
 
 
 def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
-    """Remove the items; their holders are notified, also of an own retract and of an owner's (2.3).
+    """Remove the items; their holders are notified, also of an own retract (unless `quiet`) and of an owner's (2.3).
 
     An item retracted by its holder, or late by its last one, is finished: it may be remembered, and
     kept. One withdrawn by another is gone, and the reply names the items that were locked.
@@ -330,12 +332,16 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
         changes = tuple(map(RemoveItem, items))
     locked = tuple([item.id for item in items if item.holder and not holds(request.by, item)])
     reply = Withdrawn(locked) if locked else Done()
-    return Decision(reply, changes, to_holders(Retracted, node.name, items))
+    return Decision(
+        reply,
+        changes,
+        to_holders(Retracted, node.name, items, request.by.jid if request.quiet else None),
+    )
 
 
 def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:
     """Unlock the items with the outcome (2.4)."""
-    notices = to_holders(Unlocked, node.name, items)
+    notices = to_holders(Unlocked, node.name, items, request.by.jid if request.quiet else None)
     if request.outcome is Outcome.RELEASE:
         wish, why = request.delay, request.reason
         freed = tuple(release(item, node, facts.now, delay=wish, reason=why) for item in items)
@@ -354,15 +360,15 @@ def _end(request: Settle, case: Case, now: Millis) -> Change:
 
 
 def to_holders(
-    kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
+    kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item], but: Jid | None = None
 ) -> tuple[Notice, ...]:
-    """Return the notices to the holders of some of the items."""
+    """Return the notices to the holders of some of the items, except to one."""
     if len(items) == 1:
         only = items[0]
-        return () if only.holder is None else (kind(only.holder, node, (only.id,)),)
+        return () if only.holder in {None, but} else (kind(only.holder, node, (only.id,)),)
     held: dict[Jid, list[ItemId]] = {}
     for item in items:
-        if item.holder is not None:
+        if item.holder not in {None, but}:
             held.setdefault(item.holder, []).append(item.id)
     return tuple(kind(holder, node, tuple(ids)) for holder, ids in held.items())
 
