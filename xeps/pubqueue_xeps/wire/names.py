@@ -70,4 +70,4 @@ def joined(*names: str) -> str:
     stay as they are.
     """
     *before, last = names
-    return "/".join([*(name.replace("%", "%25").replace("/", "%2F") for name in before), last])
+    return "/".join([name.replace("%", "%25").replace("/", "%2F") for name in before] + [last])

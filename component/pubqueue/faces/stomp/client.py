@@ -220,19 +220,17 @@ class Wire:
 # A frame that cannot be done has an ERROR in its place, and nothing is answered after it.
 
 
-class Owed:
+class Owed(Struct, gc=False, eq=False):
     """The answer to one frame. `receipt` is its header, if it has one; `size` is how many bytes it keeps here."""
 
-    __slots__ = ("headers", "is_done", "problem", "receipt", "size", "then")
-
-    def __init__(self, receipt: str | None, size: int) -> None:
-        self.receipt, self.size = receipt, size
-        self.is_done = False
-        self.headers: dict[str, str] | None = None
-        """Further headers of the RECEIPT."""
-        self.problem: Problem | None = None
-        self.then: Callable[[], None] | None = None
-        """Called when the RECEIPT has been sent."""
+    receipt: str | None
+    size: int
+    is_done: bool = False
+    headers: dict[str, str] | None = None
+    """Further headers of the RECEIPT."""
+    problem: Problem | None = None
+    then: Callable[[], None] | None = None
+    """Called when the RECEIPT has been sent."""
 
 
 class Answers:
@@ -242,20 +240,17 @@ class Answers:
         self, send: Callable[[Frame], None], fail: Callable[[Problem, str | None], None]
     ) -> None:
         self._send, self._fail = send, fail
-        self._owed: deque[Owed] = deque()
+        self.owed: deque[Owed] = deque()
+        """Of the frames that wait for their answers."""
         self.size = 0
         """Bytes of memory of the frames that wait for their answers."""
         self.is_over = False
         """Whether there was a problem: nothing more is answered."""
 
-    def __len__(self) -> int:
-        """Return how many frames wait for their answers."""
-        return len(self._owed)
-
     def add(self, receipt: str | None, size: int) -> Owed:
         """Note a frame that has arrived."""
         owed = Owed(receipt, size)
-        self._owed.append(owed)
+        self.owed.append(owed)
         self.size += size
         return owed
 
@@ -270,8 +265,8 @@ class Answers:
         self._answer()
 
     def _answer(self) -> None:
-        while self._owed and self._owed[0].is_done and not self.is_over:
-            owed = self._owed.popleft()
+        while self.owed and self.owed[0].is_done and not self.is_over:
+            owed = self.owed.popleft()
             self.size -= owed.size
             if owed.problem is not None:
                 self.is_over = True
@@ -312,7 +307,9 @@ class Backend(Protocol):
     stomp: StompSettings
     auto_creates: bool
 
-    def submit(self, by: Jid, request: Request, size: int, answer: Callable[[Reply], None]) -> None:
+    def submit(
+        self, by: Principal, request: Request, answer: Callable[[Reply], None], size: int = 0
+    ) -> None:
         """Have a request decided; `answer` is called after the commit."""
 
     def by(self, address: Jid) -> Principal:
@@ -359,14 +356,16 @@ class Client:
         """Note a frame that has arrived."""
         return self.answers.add(frame.headers.get("receipt"), size_of(frame))
 
-    def ask(self, by: Jid, request: Request, owed: Owed, answer: Callable[[Reply], None]) -> None:
+    def ask(
+        self, by: Principal, request: Request, owed: Owed, answer: Callable[[Reply], None]
+    ) -> None:
         """Have a request for a frame decided, and note when it is."""
 
         def answered(reply: Reply) -> None:
             answer(reply)
             self._on_progress()
 
-        self.backend.submit(by, request, owed.size, answered)
+        self.backend.submit(by, request, answered, owed.size)
 
 
 # A subscription of a connection: an address of its own, with a window and the messages that are not acknowledged yet.

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.listener import Bounds, ClientConnection, Place
     from pubqueue.faces.stomp.client import Receiver, Subscription
     from pubqueue.faces.stomp.settings import StompSettings
-    from pubqueue.model.decision import Reply, Request
-    from pubqueue.model.entities import Jid, Millis, NodeName, Principal
+    from pubqueue.model.entities import Jid, NodeName, Principal
     from pubqueue.model.notices import Notice, ToEach
 
 log = structlog.get_logger(__name__)
@@ -71,9 +70,12 @@ class StompFace:
         self.protocols: set[StompProtocol] = set()
         self._receivers: dict[Jid, tuple[Receiver, Subscription]] = {}
         self._admission = broker.admission
+        # what sessions and connections share is passed on as it is: each frame needs it
+        self.submit, self.now, self.by = broker.submit_for, broker.now, accounts.principals.of
+        self.has_to_wait = broker.admission.stops
         self._connections, self._ids = itertools.count(1), itertools.count(1)
         self._process = secrets.token_hex(6)
-        self._is_up = self._is_stopping = False
+        self._is_up = self.is_stopping = False
         self._unwatch = accounts.watch(self._end_those_who_are_gone)
         broker.outbox.attach(self)
         broker.clients.attach(self.listener)
@@ -113,7 +115,7 @@ class StompFace:
     async def stop(self) -> None:
         """Stop reading, answer the frames that were read, notify the clients, and close."""
         self.listener.close()
-        self._is_stopping = True
+        self.is_stopping = True
         self.go_down()
         await self._broker.drain(DRAIN)
         for protocol in tuple(self.protocols):
@@ -163,15 +165,6 @@ class StompFace:
         self.traffic.sessions += 1
         return entities.Connection(proven.account, WORD, number, name).address
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether nothing more is read from any client."""
-        return self._is_stopping
-
-    def has_to_wait(self, by: Principal) -> bool:
-        """Return whether the account has too much under way to have another frame read."""
-        return self._admission.stops(by)
-
     def when_admitted(self, by: Principal, call: Callable[[], None]) -> None:
         """Call when the account may have another frame read."""
         self._admission.wait(by, call)
@@ -187,18 +180,6 @@ class StompFace:
                 protocol.fail(USER_GONE, how=Departure.CLOSED)
 
     # --- what sessions share: `session.client.Backend` -----------------------------------------------
-
-    def submit(self, by: Jid, request: Request, size: int, answer: Callable[[Reply], None]) -> None:
-        """Have a request decided, and count it as in progress."""
-        self._broker.submit_for(self.by(by), request, answer, size)
-
-    def by(self, address: Jid) -> Principal:
-        """Return the principal of an address."""
-        return self.accounts.principals.of(address)
-
-    def now(self) -> Millis:
-        """Return the time by which requests are judged."""
-        return self._broker.now()
 
     def new_id(self) -> str:
         """Return an id that no other process and no other call has made."""

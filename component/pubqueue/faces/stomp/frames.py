@@ -86,12 +86,9 @@ def _moment(wishes: _Wishes, text: str) -> None:
     wishes.delay = Millis(max(0, count(text) - wishes.now))
 
 
-def _nothing(_wishes: _Wishes, _text: str) -> None:
-    """Leave out headers of the frame itself, or of the server: they cannot be forged."""
-
-
 class _Row(Struct, frozen=True):
-    read: Callable[[_Wishes, str], None]
+    read: Callable[[_Wishes, str], None] | None = None
+    """None for a header of the frame itself, or of the server: it cannot be forged."""
     is_kept: bool = False
     """Whether the item has the header too, so that it is delivered as it was sent."""
 
@@ -114,23 +111,23 @@ ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
     "_AMQ_GROUP_ID":        _Row(_group, is_kept=True),
     "message_group":        _Row(_group, is_kept=True),
     # the frame's own
-    DESTINATION:            _Row(_nothing),
-    "receipt":              _Row(_nothing),
-    "transaction":          _Row(_nothing),
-    "content-length":       _Row(_nothing),
-    TYPE:                   _Row(_nothing),
-    CONTENT_TYPE:           _Row(_nothing),
+    DESTINATION:            _Row(),
+    "receipt":              _Row(),
+    "transaction":          _Row(),
+    "content-length":       _Row(),
+    TYPE:                   _Row(),
+    CONTENT_TYPE:           _Row(),
     # the server's
-    "message-id":           _Row(_nothing),
-    "subscription":         _Row(_nothing),
-    "ack":                  _Row(_nothing),
-    "redelivered":          _Row(_nothing),
-    "delivery-attempt":     _Row(_nothing),
-    "failed":               _Row(_nothing),
-    "publisher":            _Row(_nothing),
-    "published":            _Row(_nothing),
-    "deadline":             _Row(_nothing),
-    NOT_CARRIED:            _Row(_nothing),
+    "message-id":           _Row(),
+    "subscription":         _Row(),
+    "ack":                  _Row(),
+    "redelivered":          _Row(),
+    "delivery-attempt":     _Row(),
+    "failed":               _Row(),
+    "publisher":            _Row(),
+    "published":            _Row(),
+    "deadline":             _Row(),
+    NOT_CARRIED:            _Row(),
 })
 # fmt: on
 """Headers with a meaning here; every other is a header of the item (XEP-0131), unless it is refused (`refusals`)."""
@@ -162,7 +159,8 @@ def sent(frame: Frame, new_id: Callable[[], str], now: Millis) -> Sent | Problem
         row = ROWS.get(name)
         if row is not None:
             try:
-                row.read(wishes, value)
+                if row.read is not None:
+                    row.read(wishes, value)
             except BadNumberError as problem:
                 return Problem(Message.BAD_HEADER, f"{name} has to be {problem}")
             if not row.is_kept:
@@ -516,7 +514,7 @@ def settle_of(
 ) -> Settle | Problem:
     """Return the settle for a message of the node: the caller adds its id and its lock."""
     if frame.command == "ACK":
-        return Settle(by, node, (), Verb.RETRACT)
+        return Settle(by, node, (), Verb.RETRACT, quiet=True)
     headers = own_words(frame.headers, copied)
     try:
         delay: Millis | None = span(headers["delay"]) if "delay" in headers else None
@@ -528,7 +526,9 @@ def settle_of(
     reason = headers.get("reason", "")
     if ILLEGAL.search(reason):
         return Problem(Message.BAD_HEADER, "reason has a character that XML has not")
-    return Settle(by, node, (), Verb.UNLOCK, outcome=outcome, delay=delay, reason=reason)
+    return Settle(
+        by, node, (), Verb.UNLOCK, outcome=outcome, delay=delay, reason=reason, quiet=True
+    )
 
 
 def _outcome(headers: Mapping[str, str]) -> Outcome | None:

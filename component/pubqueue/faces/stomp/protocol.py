@@ -82,10 +82,8 @@ class Served(Backend, Protocol):
     stomp: StompSettings
     accounts: Accounts
     traffic: Traffic
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether nothing more is read from any client."""
+    is_stopping: bool
+    """Whether nothing more is read from any client."""
 
     def has_to_wait(self, by: Principal) -> bool:
         """Return whether the account has too much under way to have another frame read."""
@@ -144,9 +142,10 @@ class StompProtocol(asyncio.Protocol):
         client, session = self._client, self.session
         if self.stage is not Stage.OPEN or client is None or session is None:
             return False
-        if session.is_busy or client.has_left:
+        if session.subscriptions.is_busy or client.has_left:
             return False
-        few = len(client.answers) < UNDER_WAY and client.answers.size < BYTES_UNDER_WAY
+        answers = client.answers
+        few = len(answers.owed) < UNDER_WAY and answers.size < BYTES_UNDER_WAY
         return few and not self.connection.is_full and not self._face.is_stopping
 
     def read_on(self) -> None:
@@ -156,7 +155,8 @@ class StompProtocol(asyncio.Protocol):
         self._is_reading, is_new = True, False
         try:
             while (
-                self._may_read()
+                self._reader.unread
+                and self._may_read()
                 and self._is_admitted()
                 and (event := self._reader.next_event()) is not None
             ):

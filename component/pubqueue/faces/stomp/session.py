@@ -70,11 +70,6 @@ class StompSession:
     # --- in -------------------------------------------------------------------------------------
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a frame is in progress that the next one has to wait for."""
-        return self.subscriptions.is_busy
-
-    @property
     def kept(self) -> int:
         """Bytes of memory of what is kept for the client: frames that are not answered, transactions, and names."""
         parts = self.subscriptions.size + self.unsettled.size + self.transactions.size
@@ -97,9 +92,7 @@ class StompSession:
             return found
         by = client.backend.by(client.address)
         request = Publish(by, NodeName(found.node), (found.draft,), OPTIONS[found.kind])
-        client.ask(
-            client.address, request, owed, partial(self._sent, owed, len(found.draft.payload))
-        )
+        client.ask(by, request, owed, partial(self._sent, owed, len(found.draft.payload)))
         return None
 
     def _sent(self, owed: Owed, size: int, reply: Reply) -> None:
@@ -177,25 +170,17 @@ class StompSession:
 
     def send_notice(self, one: Subscription, notice: Notice) -> bool:
         """Send a notice to a subscription; return false for a delivery that could not be made."""
-        is_gone = one.is_ended or self._client.has_left
-        if isinstance(notice, Deliver | Announce):
-            if is_gone:
-                return not isinstance(notice, Deliver)
-            if one.early is not None:
-                one.early.append(notice)
-                return True
-        elif is_gone and not isinstance(notice, Retracted | Unlocked):
-            return True
-        return self._write_notice(one, notice)
-
-    def _write_notice(self, one: Subscription, notice: Notice) -> bool:
         match notice:
+            case Retracted() | Unlocked():
+                self.unsettled.lose(one, notice.ids)
+            case _ if one.is_ended or self._client.has_left:
+                return not isinstance(notice, Deliver)
+            case Deliver() | Announce() if one.early is not None:
+                one.early.append(notice)
             case Deliver():
                 return self._deliver(one, notice)
             case Announce():
                 self._announce(one, notice)
-            case Retracted() | Unlocked():
-                self.unsettled.lose(one, notice.ids)
             case Deleted():
                 self._client.fail(_ended("the node was deleted"), None)
             case SubscriptionChanged():
@@ -214,7 +199,7 @@ class StompSession:
         for notice in early:
             if not self.send_notice(one, notice) and isinstance(notice, Deliver):
                 back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
-                backend.submit(one.address, back, 0, _ignore)
+                backend.submit(backend.by(one.address), back, _ignore)
         if early and one.is_queue:
             backend.reach_changed(one.address)
 
@@ -223,9 +208,9 @@ class StompSession:
         if self.unsettled.was_sent(one, item.id, item.token):
             return True
         version, ack = self._client.version, f"{notice.item.token}"
-        key = key_for(one.id, frames.message_id(item.node, item.id), ack, version)
-        handed = Handed(one, item.id, item.token, key, copied_from(item.headers))
         frame = frames.of_delivery(notice, one.id, None if is_auto else ack)
+        key = key_for(one.id, frame.headers["message-id"], ack, version)
+        handed = Handed(one, item.id, item.token, key, copied_from(item.headers))
         on_taken = partial(self._was_taken, handed) if is_auto else None
         if not self._client.wire.offer(write(frame, version), on_taken):
             return False
@@ -314,5 +299,5 @@ def touch(client: Client, unsettled: Unsettled, frame: Frame, owed: Owed) -> Pro
         else:
             client.answers.refuse(owed, unexpected(reply))
 
-    client.ask(one.address, request, owed, answer)
+    client.ask(request.by, request, owed, answer)
     return None

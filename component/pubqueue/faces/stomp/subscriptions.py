@@ -88,10 +88,8 @@ class Subscriptions:
     ) -> None:
         """Subscribe in the first of these ways, with a window or without; then in the next, if the node is of the other kind."""
         backend = self._client.backend
-        options = Options(asked.window) if ways[0] else None
-        request = Subscribe(
-            backend.by(one.address), one.node, one.address, backend.new_id(), options
-        )
+        by, options = backend.by(one.address), Options(asked.window) if ways[0] else None
+        request = Subscribe(by, one.node, one.address, backend.new_id(), options)
 
         def answer(reply: Reply) -> None:
             is_other = isinstance(reply, Refused) and _is_of_other_kind(reply)
@@ -102,7 +100,7 @@ class Subscriptions:
             else:
                 self._subscribed(one, asked, owed, reply)
 
-        self._client.ask(one.address, request, owed, answer)
+        self._client.ask(by, request, owed, answer)
 
     def _may_create(self, asked: Wanted) -> bool:
         return (
@@ -115,12 +113,12 @@ class Subscriptions:
         kind, client = asked.destination.kind, self._client
         settings = OPTIONS[kind]
         assert settings is not None
-        request = Create(client.backend.by(client.address), one.node, settings)
+        by = client.backend.by(client.address)
 
         def answer(_reply: Reply) -> None:
             self._try(one, asked, WAYS[kind], owed, is_first=False)
 
-        client.ask(client.address, request, owed, answer)
+        client.ask(by, Create(by, one.node, settings), owed, answer)
 
     def _subscribed(self, one: Subscription, asked: Wanted, owed: Owed, reply: Reply) -> None:
         self.is_busy = False
@@ -145,7 +143,7 @@ class Subscriptions:
             return Problem(Message.NO_SUCH_SUBSCRIPTION, "there is no subscription of this id")
         del self.named[one.id]
         one.is_ended = True
-        request = Unsubscribe(client.backend.by(one.address), one.node, one.address)
+        by = client.backend.by(one.address)
 
         def answer(reply: Reply) -> None:
             if isinstance(reply, Refused) and reply.refusal is Refusal.STORE_FAILED:
@@ -154,7 +152,7 @@ class Subscriptions:
             self.drop_if_over(one)
             client.answers.done(owed)
 
-        client.ask(one.address, request, owed, answer)
+        client.ask(by, Unsubscribe(by, one.node, one.address), owed, answer)
         return None
 
     def drop_if_over(self, one: Subscription) -> None:
@@ -163,7 +161,8 @@ class Subscriptions:
             backend = self._client.backend
             self.size -= one.size
             backend.forget(one.address)
-            backend.submit(one.address, Leave(one.address, how=Departure.CLOSED), 0, _ignore)
+            leave = Leave(one.address, how=Departure.CLOSED)
+            backend.submit(backend.by(one.address), leave, _ignore)
 
     def leave(self, how: Departure, call: Callable[[], None]) -> None:
         """Release all held items, and call when that is done."""
@@ -180,7 +179,7 @@ class Subscriptions:
 
         for address in addresses:
             backend.forget(address)
-            backend.submit(address, Leave(address, how=how), 0, answer)
+            backend.submit(backend.by(address), Leave(address, how=how), answer)
         self.named.clear()
         self.by_address.clear()
         self.size = 0

@@ -22,7 +22,7 @@ from pubqueue.rules.together import Together
 from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pubqueue.faces.stomp.client import Client, Handed, Subscription
     from pubqueue.faces.stomp.codec import Frame
@@ -143,7 +143,7 @@ class Unsettled:
         return None
 
     def meant_by(
-        self, frame: Frame, key: Key, before: Container[Handed] = ()
+        self, frame: Frame, key: Key, before: Collection[Handed] = ()
     ) -> tuple[Settle, list[Handed]] | Problem:
         """Return the actions for the messages, of which `key` names the last; except those that were settled `before`, in a transaction."""
         handed = self._acks.get(key)
@@ -154,7 +154,8 @@ class Unsettled:
         template = settle_of(frame, by, one.node, handed.copied)
         if isinstance(template, Problem):
             return template
-        return template, [each for each in one.up_to(handed) if each not in before]
+        meant = one.up_to(handed)
+        return template, [each for each in meant if each not in before] if before else meant
 
     def touched_by(self, frame: Frame, owed: Owed) -> Handed | Problem | None:
         """Return the message that a TOUCH names; None if it is answered: its lock is over, or it is from a topic."""
@@ -204,17 +205,16 @@ class Unsettled:
 
     def _settle_all(self, template: Settle, meant: Sequence[Handed], settling: _Settling) -> None:
         """Settle each by itself: a lock that is over does not prevent the others from being settled."""
-        address = meant[0].subscription.address
+        ask, by, owed = self._client.ask, template.by, settling.owed
+        if len(meant) == 1:
+            one = replace(template, ids=(meant[0].item,), token=meant[0].token)
+            return ask(by, one, owed, settling.answer)
         slices = [meant[at : at + MAX_NAMED] for at in range(0, len(meant), MAX_NAMED)]
         settling.left = len(slices)
         for some in slices:
-            request: Settle | SettleEach
-            if len(some) == 1:
-                request = replace(template, ids=(some[0].item,), token=some[0].token)
-            else:
-                locks = tuple([LockName(each.item, each.token) for each in some])
-                request = SettleEach(template, locks)
-            self._client.ask(address, request, settling.owed, settling.answer)
+            locks = tuple([LockName(each.item, each.token) for each in some])
+            ask(by, SettleEach(template, locks), owed, settling.answer)
+        return None
 
     def _settled(self, settling: _Settling) -> None:
         answers, problem = self._client.answers, settling.problem
@@ -243,9 +243,8 @@ class Unsettled:
             if one.handed.get(handed.item) is handed:
                 by_address.setdefault(one.address, []).append(handed)
         for address, some in by_address.items():
-            template = Settle(
-                self._client.backend.by(address), some[0].subscription.node, (), Verb.RETRACT
-            )
+            by, node = self._client.backend.by(address), some[0].subscription.node
+            template = Settle(by, node, (), Verb.RETRACT, quiet=True)
             self._settle_all(template, some, _Settling(Owed(None, 0), _ignore))
             self.forget(some)
 
@@ -255,14 +254,14 @@ def _size_of(key: Key) -> int:
     return LOST_ONE + len(key[1])
 
 
-class _Settling:
+class _Settling(Struct, gc=False):
     """An ACK or NACK in progress, perhaps in several requests."""
 
-    def __init__(self, owed: Owed, call: Callable[[_Settling], None]) -> None:
-        self.owed, self._call = owed, call
-        self.left = 0
-        self.is_late = False
-        self.problem: Problem | None = None
+    owed: Owed
+    call: Callable[[_Settling], None]
+    left: int = 1
+    is_late: bool = False
+    problem: Problem | None = None
 
     def answer(self, reply: Reply) -> None:
         """Note an answer, and call with the last."""
@@ -275,7 +274,7 @@ class _Settling:
                 self.problem = self.problem or problem_of(one)
         self.left -= 1
         if not self.left:
-            self._call(self)
+            self.call(self)
 
 
 def _ignore(_settling: _Settling) -> None:
@@ -393,7 +392,7 @@ class Transactions:
             else:
                 client.answers.refuse(owed, _refused(reply, found.parts))
 
-        client.ask(client.address, request, owed, answer)
+        client.ask(request.by, request, owed, answer)
         self._unsettled.forget(
             found.settled
         )  # not before: with its last message a subscription that has ended leaves
