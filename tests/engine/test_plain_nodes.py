@@ -2,7 +2,8 @@
 
 import pytest
 from harness.batches.facts import BOSS, ETL, JOBS, who
-from harness.batches.queue_requests import publishes
+from harness.batches.queue_requests import publishes, retracts
+from harness.batches.shell import Shell
 from msgspec.structs import replace
 
 from pubqueue.engine.facts import managing as pages
@@ -17,6 +18,7 @@ from pubqueue.rules import audience
 from pubqueue.rules.audience import SERVICE, NextSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import Describe, ListItems
+from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, Purge, SetAffiliations
 from pubqueue.rules.presence import Arrive, Departure, Leave
@@ -81,6 +83,56 @@ class TestByPresence:
             assert isinstance(page, SubscriberPage)
             reported, after = [*reported, *page.jids], page.after
         assert (reported, after) == ([CROWD[1], CROWD[5], CROWD[7]], None)
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process on the file of `shell`."""
+    other = Shell(tmp_path / "queue.db")
+    yield other
+    other.close()
+
+
+def expire(shell, _other):
+    shell.batch(publishes("short", ttl=1))
+    shell.wait(2)
+    shell.do(Expire())
+
+
+def persist_for_a_time(shell, _other):
+    shell.do(Configure(BY, JOBS, Settings({"persist_items": True, "max_items": 5})))
+    shell.batch(*map(publishes, "cde"))
+    shell.do(Configure(BY, JOBS, Settings({"persist_items": False})))
+
+
+# fmt: off
+MEANWHILE = {
+    "nothing":                      lambda _shell, _other: None,
+    "another publish":              lambda shell, _other: shell.batch(publishes("c")),
+    "several in one batch":         lambda shell, _other: shell.batch(*map(publishes, "cbde")),
+    "one that is repeated":         lambda shell, _other: shell.batch(publishes("b"), publishes("b")),
+    "a retract":                    lambda shell, _other: shell.do(retracts(ETL, "b")),
+    "the end of its life":          expire,
+    "other settings for a time":    persist_for_a_time,
+    "a purge":                      lambda shell, _other: shell.do(Purge(BY, JOBS)),
+    "another node under its name":  lambda shell, _other: shell.batch(Delete(BY, JOBS), declares(persist_items=False)),
+    "a publish of another process": lambda _shell, other: other.batch(publishes("c", "d")),
+    "another process retracts it":  lambda _shell, other: other.do(retracts(ETL, "b")),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("happens", MEANWHILE)
+def test_a_transient_node_keeps_only_its_last_item_whatever_happened_to_the_one_before(
+    shell, other, happens
+):
+    shell.do(declares(persist_items=False))
+    shell.batch(publishes("a"))
+    shell.batch(publishes("b"))
+    MEANWHILE[happens](shell, other)
+    shell.batch(publishes("y"), publishes("z"))
+    assert shell.look_within(lambda tx: tx.page(ItemIds(JOBS), None, 99)) == ["z"]
+    assert shell.look(lambda tx: tx.node(JOBS)).items == 1
 
 
 ASKED = {

@@ -1,6 +1,7 @@
 """Caches between batches are limited in bytes, because strangers choose the length of names and addresses."""
 
-from harness.batches.facts import EVE, who
+from harness.batches.facts import BOSS, EVE, JOBS, who
+from harness.batches.queue_requests import a_queue, publishes
 
 from pubqueue.engine import writes
 from pubqueue.engine.rows import AFFILIATIONS
@@ -31,3 +32,13 @@ def test_missing_nodes_and_their_requesters_are_forgotten_in_time(shell, monkeyp
 def test_the_accounts_of_addresses_that_are_remembered_are_as_many_as_fit():
     longest = 3071 + 2047  # RFC 7622 3.2 to 3.4: a full JID, and its account
     assert account_of.cache_info().maxsize * longest <= 40 << 20
+
+
+def test_the_items_of_a_node_are_remembered_only_while_it_is_transient(shell):
+    transient, persistent = ({"persist_items": value, "max_items": 9} for value in (False, True))
+    shell.do(a_queue(queueing=False, **transient))
+    shell.batch(publishes("a"))
+    assert [one.id for one in shell.rows.cache.whole[JOBS].values()] == ["a"]
+    shell.do(Configure(who(BOSS), JOBS, Settings(persistent)))
+    shell.batch(*map(publishes, "bcd"))
+    assert not shell.rows.cache.whole

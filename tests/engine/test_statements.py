@@ -21,11 +21,12 @@ from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import Store, Transaction
 from pubqueue.model.decision import Refused
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import Jid, NodeName
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 
+NEWS = NodeName("news")
 WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))
 WRITES = ("INSERT", "UPDATE", "DELETE")
 HEAD = re.compile(r"[^'\d]*")
@@ -172,6 +173,15 @@ async def test_retracts_that_hand_out_from_a_backlog_take_so_many_statements(sta
     cost, come = await service.cost(*map(retract, held))
     assert len(held) == len(come) == 100
     assert cost == Cost(8, 209), service.run
+
+
+async def test_publishes_to_a_transient_node_that_feeds_a_queue_take_so_many_statements(started):
+    service = await started()
+    await service.do(a_queue(NEWS, queueing=False, persist_items=False))
+    await service.do(a_queue(source=NEWS))
+    await service.cost(publishes("before", node=NEWS))
+    cost, _ = await service.cost(*(publishes(name, node=NEWS) for name in names("i", 100)))
+    assert cost == Cost(8, 108), service.run
 
 
 async def test_staged_publishes_take_so_many_statements(started):

@@ -315,8 +315,10 @@ class ChangeApplier:
             finished[key] = Finished(*key, change.digest, change.absorb_until)
         if not change.item.acquired:  # an item that was delivered is not of a plain node
             node = self._cache.nodes.get(change.item.node)
-            if node is not None and not node.config.queueing:
-                self._pending.placeless.append(change.item.seq)
+            seq, pending = change.item.seq, self._pending
+            is_stored = seq not in pending.items or pending.items[seq] is not None
+            if (is_stored or seq in pending.overwritten) and node and not node.config.queueing:
+                pending.placeless.append(seq)
         self._item(asked, change)
 
     def _item(self, asked: object, change: MovingChange) -> None:
@@ -373,6 +375,8 @@ class ChangeApplier:
             cache.ready[node].pop(seq, None)
         if gone:
             cache.items[node, before.id] = None
+            if node in cache.whole:
+                cache.whole[node].pop(seq, None)
             cache.passing[node, before.id, seq] = None
             self._pending.count(node, -1, -before.size)
         held = before.holder
@@ -389,6 +393,8 @@ class ChangeApplier:
         """Put an item into the groups that it is in."""
         cache, node, seq = self._cache, now.node, now.seq
         cache.items[node, now.id] = now
+        if node in cache.whole:
+            cache.whole[node][seq] = now
         cache.passing[node, now.id, seq] = None
         if new:
             self._pending.count(node, 1, now.size)
@@ -474,6 +480,7 @@ class ChangeApplier:
         if isinstance(change, changes.DeleteNode):
             self._rows.flush()
         self._pending.put_node(name, now)
+        self._cache.whole.pop(name, None)
         self._pay(before, now)
         self.touched[name] = None
         if isinstance(change, changes.DeleteNode):

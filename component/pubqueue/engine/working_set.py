@@ -276,9 +276,11 @@ class WorkingSet:
     def item(self, node: NodeName, item: ItemId) -> Item | None:
         """Return the item, without its payload."""
         key = node, item
-        items = self.cache.items
+        items, whole = self.cache.items, self.cache.whole
         if key in items:
             return items[key]
+        if node in whole:
+            return next((one for one in whole[node].values() if one.id == item), None)
         self.needs.items.add(key)
         self.lacking = True
         return None

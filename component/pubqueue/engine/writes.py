@@ -44,7 +44,7 @@ ABSENT: Final[Any] = object()
 
 MAX_ITEMS: Final = 100_000
 MAX_ROWS: Final = 400_000
-"""The maximum number of locked items kept between batches, and of rows of all other kinds together."""
+"""The maximum number of items kept between batches, locked ones and those of transient nodes, and of rows of all other kinds together."""
 
 MAX_BYTES: Final = 32 << 20
 """The maximum bytes of looked-up names and addresses that are kept, found or not. Each may be 3 KB, and any client can ask for
@@ -57,7 +57,7 @@ BATCHES: Final = 64
 class RowCache:
     """Tables of rows and groups of them."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915  # each table, and what it has
         self.of = TablesByKind()
         """Tables of the kinds in `rows.KINDS`."""
         self.nodes: dict[NodeName, Node | None] = {}
@@ -81,6 +81,8 @@ class RowCache:
         """Senders of presence in this batch, or of a bounce about a node: that nothing of them exists is not remembered."""
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
         self.numbered: dict[int, Item | None] = {}
+        self.whole: dict[NodeName, dict[int, Item]] = {}
+        """All items of transient nodes, as a rule one of each; by number."""
         self.held: dict[Jid, dict[int, Item]] = {}
         self.held_of: dict[tuple[NodeName, Jid], int] = {}
         """How many items of a node all addresses of an account hold, for accounts with takes."""
@@ -263,7 +265,7 @@ class RowCache:
             + sum(map(len, self.in_node.values()))
         )
         rows += sum(len(table) for kind, table in self.of.items() if kind.kept)
-        if rows > MAX_ROWS or len(self.numbered) > MAX_ITEMS:
+        if rows > MAX_ROWS or len(self.numbered) + len(self.whole) > MAX_ITEMS:
             self.forget()
 
     def forget_foreign(self) -> None:

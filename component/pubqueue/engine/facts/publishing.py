@@ -152,7 +152,7 @@ def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:
     """Return the first items of a plain node, as many as may have to be removed."""
     many = 2 * len(request.drafts)
     if not node.config.persist_items:
-        return oldest(rows, node.name, many)
+        return _last(rows, node.name, many)
     room, byte_room = room_for(node)
     if (room is None and byte_room is None) or not node.items:
         return ()
@@ -162,22 +162,38 @@ def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:
     return oldest(rows, node.name, many) if over.items or over.bytes else ()
 
 
+def _last(rows: WorkingSet, node: NodeName, many: int) -> tuple[Item, ...]:
+    """Return the items of a transient node: as a rule the last one, which is remembered."""
+    whole = rows.cache.whole
+    if node in whole:
+        return tuple(whole[node].values())
+    found = oldest(rows, node, many)
+    if not (rows.gathering or rows.lacking) and rows.first_items is None and len(found) < many:
+        whole[node] = {item.seq: item for item in found}
+    return found
+
+
+AHEAD: Final = 2_000
+"""Items that are loaded ahead for publishes to nodes that feed queues: as many as a batch may have to do with (`batch.MAX_WORK`)."""
+
+
 def ahead(context: Context, request: Publish) -> None:
     """Return the needs of a later publish in the batch, in short form if these are only its ids."""
     rows, cache = context.rows, context.rows.cache
     name, node = request.node, cache.nodes.get(request.node)
     key = name, request.by.account
-    known = key in cache.of[AFFILIATIONS] and key in cache.of_account
-    if node is not None and node.config.feeds:
+    names = [name] if node is None else [name, *(feed.queue for feed in node.config.feeds)]
+    if len(names) > 1 and len(rows.needs.items) + len(names) * len(request.drafts) > AHEAD:
         return  # that is much: it is loaded when its turn comes, if it comes in this batch
-    if node is None or not known or node.config.dedup_window or not node.config.queueing:
-        for_publish(context, request)
-        return
-    if request.key is not None:
+    known = key in cache.of[AFFILIATIONS] and key in cache.of_account and request.key is None
+    nodes = [cache.nodes.get(one) for one in names]
+    dedups = any(one is None or one.config.dedup_window for one in nodes)
+    if not known or dedups or not (len(names) > 1 or (node and node.config.queueing)):
         for_publish(context, request)
         return
     for draft in request.drafts:
-        rows.item(name, draft.id)
+        for one in names:
+            rows.item(one, draft.id)
 
 
 def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
