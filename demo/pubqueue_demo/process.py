@@ -91,8 +91,10 @@ class Child:
         """
         try:
             if self.running:
-                with suppress(ProcessLookupError):
-                    self.process.send_signal(signal.SIGTERM)
+                with suppress(
+                    ProcessLookupError
+                ):  # its own method may take the exit code from asyncio
+                    os.kill(self.process.pid, signal.SIGTERM)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), grace)
         finally:

@@ -4,8 +4,10 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
 import sys
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +18,7 @@ from harness.starts import warm_start
 
 from pubqueue import cli
 from pubqueue.cli import main
+from pubqueue.cli.worker import send_signal
 from pubqueue_demo.prosody import free_ports
 
 NODE = """
@@ -234,6 +237,16 @@ async def test_when_one_process_ends_all_do(server, folder):
     arguments = ("app:nobody", "--url", url(server), "--processes=2")
     async with worker(folder, *arguments) as running:
         assert await running.end() == 2
+
+
+def test_a_signal_leaves_the_exit_code_of_one_that_has_just_ended():
+    ended = subprocess.Popen(["true"])
+    look = os.WEXITED | os.WNOWAIT
+    os.waitid(os.P_PID, ended.pid, look)
+    known = SimpleNamespace(pid=ended.pid, returncode=None, send_signal=ended.send_signal)
+    send_signal([known], signal.SIGTERM)
+    assert os.waitid(os.P_PID, ended.pid, look | os.WNOHANG).si_status == 0
+    ended.wait()
 
 
 @pytest.mark.e2e

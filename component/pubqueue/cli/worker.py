@@ -60,7 +60,7 @@ async def _supervise(command: Sequence[str], pipe: int, number: int, folder: Pat
 
     def caught() -> None:
         if asked.is_set():
-            _signal(children, signal.SIGKILL)
+            send_signal(children, signal.SIGKILL)
         asked.set()
 
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -77,7 +77,7 @@ async def _supervise(command: Sequence[str], pipe: int, number: int, folder: Pat
                 ]
                 await _over(children, stop, changed)
             finally:
-                _signal(children, signal.SIGTERM)
+                send_signal(children, signal.SIGTERM)
                 codes = [await child.wait() for child in children]
                 children.clear()
             if changed is None or asked.is_set():
@@ -104,11 +104,12 @@ async def _over(
         end.cancel()
 
 
-def _signal(children: Sequence[asyncio.subprocess.Process], number: signal.Signals) -> None:
+def send_signal(children: Sequence[asyncio.subprocess.Process], number: signal.Signals) -> None:
+    """Send a signal to those that run. Their own method would collect the exit code of one that has just ended; asyncio then reports 255."""
     for child in children:
         if child.returncode is None:
             with suppress(ProcessLookupError):
-                child.send_signal(number)
+                os.kill(child.pid, number)
 
 
 def _code(codes: Sequence[int]) -> int:

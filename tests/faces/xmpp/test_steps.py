@@ -17,6 +17,7 @@ from harness.servers.stub_server import ROOT
 from harness.stanzas.wire import SERVICE, Wire
 
 from pubqueue.accounts.credentials import Principals
+from pubqueue.engine import batch_size
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Payloads, Terms
 from pubqueue.faces.xmpp import XmppFace
@@ -94,7 +95,9 @@ class Service:
 
 @pytest.fixture
 async def service(steps, tmp_path, monkeypatch):
-    monkeypatch.setattr(component, "TURN", 3600)  # counted, not timed: a piece is read in one turn
+    # counted, not timed: a piece is read in one turn, and a slow batch makes the next one no smaller
+    monkeypatch.setattr(component, "TURN", 3600)
+    monkeypatch.setattr(batch_size, "LONG", 3600)
     async with AsyncExitStack() as stack:
         store = SqliteStore(tmp_path / "queue.db")
         await store.open()
