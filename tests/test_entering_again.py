@@ -173,6 +173,29 @@ async def test_a_store_that_goes_away_as_the_service_begins_is_waited_for(
     assert (gone, items(tmp_path / "queue.db")) == ([step], ["new"])
 
 
+@pytest.mark.parametrize("access", ["batch", "read"])
+async def test_a_store_that_fails_as_the_service_begins_is_waited_for_and_not_taken_for_a_wrong_file(
+    tmp_path, monkeypatch, access
+):
+    """A disk may be full, or a query cut off: neither is a mistake in the configuration."""
+    whole, failed = getattr(SqliteStore, access), []
+
+    async def fails_once(store, job):
+        if not failed:
+            failed.append(access)
+            raise StoreError("database or disk is full")
+        return await whole(store, job)
+
+    monkeypatch.setattr(serving_module, "RETRY_INTERVAL", 0)
+    async with serving(monkeypatch, await made(tmp_path / "queue.db")) as (door, _):
+        monkeypatch.setattr(SqliteStore, access, fails_once)
+        door.opened.set()
+        await door.ready.wait()
+        assert await door.confirms("new") == "OK"
+        assert [face.closed for face in door.faces] == [True, False]
+    assert (failed, items(tmp_path / "queue.db")) == ([access], ["new"])
+
+
 async def test_nothing_is_written_to_a_file_that_is_no_more_under_its_name(tmp_path):
     path, newer = tmp_path / "queue.db", await made(tmp_path / "newer.db")
     store = SqliteStore(path)

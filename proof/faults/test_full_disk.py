@@ -8,7 +8,9 @@ import resource
 
 import pytest
 from harness.clients.crowd import crowd
-from harness.processes.program import Program, write_config
+from harness.databases.small_disk import SmallDisk
+from harness.patience import until
+from harness.processes.program import COLD, Program, write_config
 from harness.servers.stub_server import StubServer
 from harness.stores.recount import recount
 
@@ -76,6 +78,23 @@ async def test_a_disk_that_is_full_for_the_log_too(tmp_path):
     found = recount(tmp_path / "pubqueue.db")
     people.ledger.compare(found)
     assert found.of("jobs").keys() == {"a", "b"}
+
+
+async def test_a_disk_that_is_full_at_the_start(tmp_path):
+    """It is waited for, as it is while the service runs."""
+    async with StubServer(secret="a secret") as server, crowd(server) as people:
+        with SmallDisk(4 << 20) as disk:
+            disk.fill()
+            config = write_config(tmp_path, server, NODE, store=f"sqlite:///{disk.folder}/jobs.db")
+            program = Program(config, (*disk.inside, *COLD))
+            starting = asyncio.create_task(program.start())
+            await until(lambda: program.log.count("event=store.unreachable") >= 2)
+            assert not starting.done()
+            disk.clear()
+            await starting
+            assert await people.publish("a") == "result"
+            await program.stop()
+    assert "Traceback" not in program.log
 
 
 async def until_it_is_full(people, many, payload):

@@ -9,13 +9,14 @@ import structlog
 
 from pubqueue.engine import cron_times
 from pubqueue.engine.listings import AffiliationsOf, Nodes
+from pubqueue.engine.ports import StoreError
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.xml.fields import field_name, sentence, wanted
 from pubqueue.faces.xmpp.xml.payload import UnfitPayloadError, from_json, from_xml
 from pubqueue.model.after import node_after
 from pubqueue.model.changes import ConfigureNode, CreateNode
-from pubqueue.model.decision import Refused
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, seconds
 from pubqueue.model.replies import Declared
 from pubqueue.model.schedules import MAX_SCHEDULES, Definition, Missed, SchedulesDeclared, stamp
@@ -82,6 +83,7 @@ async def bring_nodes(
 
     Raises:
         ConfigError: a declaration is invalid. The nodes before it have been changed.
+        StoreError: the store failed, with the same effect.
 
     """
     for node in nodes:
@@ -95,10 +97,18 @@ async def bring_nodes(
 def _accepted(name: str, reply: Reply) -> Declared:
     if isinstance(reply, Declared):
         return reply
+    raise _refused(f"node {name!r}", reply, key="node", value=name)
+
+
+def _refused(
+    what: str, reply: Reply, *, key: str, value: object = None
+) -> ConfigError | StoreError:
+    """Return the error of a request that was refused: the file is wrong, or the store has failed, which the log explains."""
     assert isinstance(reply, Refused)
-    raise ConfigError(
-        f"node {name!r}: {sentence(reply) or reply.refusal.name.lower()}", key="node", value=name
-    )
+    if reply.refusal is Refusal.STORE_FAILED:
+        return StoreError(f"{what}: it could not be stored")
+    why = sentence(reply) or reply.refusal.name.lower()
+    return ConfigError(f"{what}: {why}", key=key, value=value)
 
 
 def _log_lines(declared: Declared) -> Iterator[tuple[str, str, dict[str, str | int]]]:
@@ -269,17 +279,15 @@ async def bring_schedules(
     """Create or change the file's schedules, end those that were removed from it, and log the changes.
 
     Raises:
-        ConfigError: one of them is invalid, and nothing is changed; or the store refuses them.
+        ConfigError: one of them is invalid, and nothing is changed.
+        StoreError: the store failed, with the same effect.
 
     """
     definitions = read_all(schedules)
     following = await asyncio.to_thread(_following, definitions, broker.now())
     reply = await broker.handle(DeclareSchedules(by, definitions, following))
-    if isinstance(reply, Refused):
-        raise ConfigError(
-            f"schedules: {sentence(reply) or reply.refusal.name.lower()}", key="schedule"
-        )
-    assert isinstance(reply, SchedulesDeclared)
+    if not isinstance(reply, SchedulesDeclared):
+        raise _refused("schedules", reply, key="schedule")
     for event, names in (
         ("schedule.made", reply.made),
         ("schedule.changed", reply.changed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -14,13 +15,13 @@ from pubqueue import logs
 from pubqueue.config import nodes
 from pubqueue.config.users import locals_of, service_of, users_of
 from pubqueue.engine.context import Terms
+from pubqueue.engine.ports import UnreachableStoreError, waited_for
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.table import FACES
 from pubqueue.model.entities import seconds
 from pubqueue.rules.read import Trim
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from pubqueue.engine.reaper import Reaper
 
 log = structlog.get_logger(__name__)
+
+RETRY: Final = 1.0
+"""Seconds until the next attempt after the store has failed."""
 
 AT_START: Final = frozenset(
     {
@@ -133,7 +137,7 @@ async def _read_files(parts: Sequence[object]) -> None:
 
 
 async def _take_over(settings: Settings, parts: Parts) -> None:
-    """Apply these settings.
+    """Apply these settings; nodes and schedules again while the store fails.
 
     Raises:
         ConfigError: a declared node or schedule is invalid; all other settings have been applied.
@@ -151,8 +155,14 @@ async def _take_over(settings: Settings, parts: Parts) -> None:
     principals.welcome(locals_of(settings))
     parts.accounts.adopt(users_of(settings))
     by = service_of(settings)
-    await nodes.bring_nodes(parts.broker, parts.store, settings.node, by)
-    await nodes.bring_schedules(parts.broker, settings.schedule, by)
+    while True:
+        try:
+            with waited_for():
+                await nodes.bring_nodes(parts.broker, parts.store, settings.node, by)
+                return await nodes.bring_schedules(parts.broker, settings.schedule, by)
+        except UnreachableStoreError as problem:
+            log.warning("store.unreachable", why=str(problem))
+            await asyncio.sleep(RETRY)
 
 
 def _merge(before: Settings, read: Settings) -> Settings:

@@ -6,6 +6,7 @@ synchronous, and a batch is one transaction. A store never ranks, prefers or jud
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from msgspec import Struct
 from pubqueue.engine.rows import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.rows import Due, Needs, Ready, Rows, Writes
@@ -59,7 +60,18 @@ class ForeignStoreError(StoreError):
 
 
 class UnreachableStoreError(ForeignStoreError):
-    """The server of the store does not answer, or has no room for us at present."""
+    """The store cannot be used now, and that may pass: its server does not answer or has no room for us, or its disk is full."""
+
+
+@contextmanager
+def waited_for() -> Iterator[None]:
+    """Raise a failure of the store that may pass as UnreachableStoreError, which those who begin wait for."""
+    try:
+        yield
+    except StoreError as problem:
+        if type(problem) is not StoreError:
+            raise
+        raise UnreachableStoreError(str(problem)) from problem
 
 
 class Transaction(Protocol):

@@ -19,7 +19,7 @@ from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import now
 from pubqueue.engine.face import PlaceTakenError, RunningFaces
 from pubqueue.engine.observe import Phase
-from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError
+from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError, waited_for
 from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
@@ -78,7 +78,7 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set; then deliver nothing more, answer the requests that were received, and leave.
 
-    If the store cannot be reached, or another process has the only place on the server, wait for it; `on_waiting` is
+    If the store cannot be reached, or fails as with a full disk before the faces serve, or another process has the only place on the server, wait for it; `on_waiting` is
     called in the second case. If this process loses its place, or its store is replaced, it starts again, and whatever
     it may not have sent is sent again by the process that serves then.
 
@@ -142,7 +142,8 @@ class _Run:
             AsyncExitStack() as ends,
         ):
             ends.callback(process.accounts.watch(self._broker.judge_waits_again))
-            await free_connections(self._broker, self._store, self._broker.instance.number)
+            with waited_for():
+                await free_connections(self._broker, self._store, self._broker.instance.number)
             await process.http.work(self._broker, service_of(process.settings))
             collect_less_often()
             return_large_blocks()
@@ -198,7 +199,8 @@ class _Run:
         settings = self._process.settings
         await self._store.open()
         read_all(settings.schedule)
-        await self._store.read(Comparison(settings.node, service_of(settings)).lines)
+        with waited_for():
+            await self._store.read(Comparison(settings.node, service_of(settings)).lines)
 
     async def _enter(self) -> None:
         self._broker.serve_as(await self._store.instances.enter())
@@ -243,7 +245,7 @@ async def queue(settings: Settings, *, clock: Callable[[], Millis] = now) -> Asy
     """Run the queue without a face, by this clock.
 
     Raises:
-        ForeignStoreError: the store cannot be used.
+        ForeignStoreError: the store cannot be used, or failed.
         ConfigError: a declared node is invalid.
 
     """
@@ -290,6 +292,7 @@ async def at_work(
 
     Raises:
         ConfigError: a declared node is invalid.
+        UnreachableStoreError: the store failed, which may pass.
 
     """
     other_processes = OtherProcesses(store)
@@ -297,8 +300,9 @@ async def at_work(
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
         broker.start()
-        await bring_nodes(broker, store, settings.node, service_of(settings))
-        await bring_schedules(broker, settings.schedule, service_of(settings))
+        with waited_for():
+            await bring_nodes(broker, store, settings.node, service_of(settings))
+            await bring_schedules(broker, settings.schedule, service_of(settings))
         reaper.start(broker)
         yield [broker.task, *other_processes.start(broker)]
 

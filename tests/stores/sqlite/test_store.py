@@ -1,6 +1,7 @@
 """The SQLite store: the contract, disks that are full, other processes, who runs its batches; and what it uses of aiosqlite beside its public interface."""
 
 import asyncio
+import errno
 import os
 import sqlite3
 import threading
@@ -19,7 +20,7 @@ from stores.sqlite.asking import ask
 from stores.steps import EMPTY, add, do, ids, items, make
 
 from pubqueue.engine.listings import Nodes
-from pubqueue.engine.ports import StoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.engine.rows import Needs, Write, Writes
 from pubqueue.model import changes
 from pubqueue.model.entities import ItemId, Jid
@@ -70,6 +71,45 @@ async def test_a_full_disk_leaves_nothing_of_the_batch(full):
     with pytest.raises(StoreError, match="full"):
         await full.batch(job)
     assert await full.batch(everything) == before
+
+
+def raising(problem):
+    """Return a function that only raises this."""
+
+    def fail(*_, **_named):
+        raise problem
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (sqlite3.SQLITE_FULL, UnreachableStoreError),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, UnreachableStoreError),  # no room for the index of the log
+        (sqlite3.SQLITE_CORRUPT, ForeignStoreError),
+    ],
+)
+async def test_a_full_disk_at_the_start_may_pass(tmp_path, monkeypatch, code, kind):
+    problem = sqlite3.OperationalError("such")
+    problem.sqlite_errorcode = code
+    monkeypatch.setattr(store_module, "prepare", raising(problem))
+    with pytest.raises(ForeignStoreError, match="such") as seen:
+        await SqliteStore(tmp_path / "queue.db").open()
+    assert seen.type is kind
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(errno.ENOSPC, UnreachableStoreError), (errno.EIO, StoreError)]
+)
+async def test_a_disk_without_room_for_a_number_takes_none(store, monkeypatch, code, kind):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", raising(OSError(code, "such")))
+        for _ in range(2):
+            with pytest.raises(StoreError, match="such") as seen:
+                await store.instances.enter()
+            assert seen.type is kind
+    assert (await store.instances.enter()).number == 0
 
 
 async def test_what_follows_in_a_batch_that_the_disk_has_ended_is_not_made(full):

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.engine.ports import FencedError, StaleError, StoreError, UnfitError
+from pubqueue.engine.ports import (
+    FencedError,
+    ForeignStoreError,
+    StaleError,
+    StoreError,
+    UnfitError,
+    UnreachableStoreError,
+)
 from pubqueue.stores.sql.transaction import unfit
 
 if TYPE_CHECKING:
@@ -109,6 +116,16 @@ def words(problem: Exception) -> StoreError:
 
 DAMAGE: Final = (sqlite3.Error, UnicodeDecodeError)
 """What is raised on a damaged file: SQLite's messages may contain names from it, which are no text any more."""
+
+
+PASSING: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+"""Kinds of its errors that may pass: a full disk has both."""
+
+
+def not_opened(path: Path, problem: Exception) -> ForeignStoreError:
+    """Return the store error for a file that could not be opened."""
+    passes = getattr(problem, "sqlite_errorcode", 0) & 0xFF in PASSING
+    return (UnreachableStoreError if passes else ForeignStoreError)(f"{path}: {problem}")
 
 
 @contextmanager

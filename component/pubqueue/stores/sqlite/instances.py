@@ -12,6 +12,7 @@ process that wakes up commits nothing more, and enters again.
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import secrets
@@ -23,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pubqueue.engine.ports import FencedError, Instance, StoreError
+from pubqueue.engine.ports import FencedError, Instance, StoreError, UnreachableStoreError
 from pubqueue.model.entities import is_number
 from pubqueue.stores.sql.columns import LEASE, LeaseWatch, since_start
 from pubqueue.stores.sqlite.connection import MINE
@@ -81,6 +82,7 @@ class Instances:
 
         Raises:
             FencedError: the path is no longer the file that was opened.
+            UnreachableStoreError: the disk is full.
             StoreError: all numbers are taken, no file can be made, or the store may not be served from.
 
         """
@@ -150,7 +152,8 @@ class Instances:
                     self._see_that_it_may_be_served(number, fresh=fresh)
                     return Instance(number, died=not fresh)
         except OSError as problem:
-            raise StoreError(str(problem)) from problem
+            is_full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise (UnreachableStoreError if is_full else StoreError)(str(problem)) from problem
         raise StoreError(f"{MAX_INSTANCES} processes serve from {self._path} already")
 
     def _see_that_it_may_be_served(self, number: int, *, fresh: bool) -> None:
@@ -220,7 +223,11 @@ class Instances:
 
     def _hold(self, number: int, descriptor: int) -> None:
         held = _Held(descriptor, secrets.token_bytes(EPOCH))
-        _write(held)
+        try:
+            _write(held)
+        except OSError:
+            os.close(descriptor)  # and its lock ends
+            raise
         self._held[number] = held
 
     def _is_still(self, number: int, descriptor: int) -> bool:

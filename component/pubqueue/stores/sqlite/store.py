@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiosqlite
 
-from pubqueue.engine.ports import ForeignStoreError, StaleError, StoreError
+from pubqueue.engine.ports import StaleError, StoreError
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
@@ -22,6 +22,7 @@ from pubqueue.stores.sqlite.connection import (
     OpenedFile,
     close_to_others,
     create,
+    not_opened,
     run_patiently,
     translated,
     words,
@@ -109,7 +110,7 @@ class SqliteStore:
 
         Raises:
             ForeignStoreError: the file is not ours, is newer than this program, or is unusable.
-            UnreachableStoreError: it is of an older schema, and a process serves from it.
+            UnreachableStoreError: it is of an older schema, and a process serves from it; or the disk is full.
 
         """
         if self.connection is not None:
@@ -126,7 +127,7 @@ class SqliteStore:
             self._changes_seen = await connection.run(_version)
         except DAMAGE as problem:
             await connection.leave()
-            raise ForeignStoreError(f"{self.path}: {problem}") from problem
+            raise not_opened(self.path, problem) from problem
         except BaseException:
             await connection.leave()
             raise
