@@ -11,14 +11,13 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from grpc import StatusCode
 from msgspec import Struct
 
 from pubqueue.faces.grpc import subscriptions, topics
 from pubqueue.faces.grpc.calls import DISMISSED, Credit
 from pubqueue.faces.grpc.fields import USUAL_DEADLINE, is_ordered, received
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
-from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, Verdict
+from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, REASONS, Verdict
 from pubqueue.faces.grpc.wire import v1
 from pubqueue.model.decision import Taken
 from pubqueue.model.entities import seconds
@@ -260,32 +259,6 @@ def _answer(stream: _Stream) -> v1.StreamingPullResponse:
 
 
 # Subscriptions that deliver exactly once: the results that clients get for each ack id. Pure.
-
-REASONS: Final = {
-    Verdict.WORTHLESS: "PERMANENT_FAILURE_INVALID_ACK_ID",
-    Verdict.FAILED: "TRANSIENT_FAILURE_STORE",
-}
-"""Verdicts that clients get, in the words that they know. A message that is gone will not be delivered again, so it is not a failure."""
-
-
-def check(settled: Settled) -> None:
-    """Fail with the ack ids that could not be settled, if the subscription delivers exactly once; the others are settled.
-
-    Raises:
-        CallError: there are such, with the reason of each.
-
-    """
-    if not settled.is_exact:
-        return
-    reasons = {
-        text: REASONS[verdict] for text, verdict in settled.verdicts.items() if verdict in REASONS
-    }
-    if not reasons:
-        return
-    are_all = len(reasons) == len(settled.verdicts)
-    code = StatusCode.FAILED_PRECONDITION if are_all else StatusCode.ABORTED
-    raise CallError(code, "Some acknowledgement IDs in the request were invalid.", reasons)
-
 
 def confirm_acks(answers: list[v1.StreamingPullResponse], settled: Settled) -> None:
     """Add an answer with the results of acknowledgements over a stream."""

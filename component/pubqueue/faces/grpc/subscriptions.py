@@ -7,10 +7,11 @@ from enum import Enum, unique
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from grpc import StatusCode
 from msgspec import Struct
 
 from pubqueue.faces.grpc import topics
-from pubqueue.faces.grpc.statuses import invalid, not_found, unfit
+from pubqueue.faces.grpc.statuses import CallError, invalid, not_found, unfit
 from pubqueue.faces.grpc.wire import ResourceKind, lock_of
 from pubqueue.model.decision import Refusal, Refused, SettledEach, Taken, Touched
 from pubqueue.model.entities import seconds
@@ -295,3 +296,29 @@ def _verdict(reply: Reply) -> Verdict:
     if isinstance(reply, Refused):
         return _OF_REFUSALS.get(reply.refusal, Verdict.WORTHLESS)
     return Verdict.DONE
+
+
+REASONS: Final = {
+    Verdict.WORTHLESS: "PERMANENT_FAILURE_INVALID_ACK_ID",
+    Verdict.FAILED: "TRANSIENT_FAILURE_STORE",
+}
+"""Verdicts that clients get, in the words that they know. A message that is gone will not be delivered again, so it is not a failure."""
+
+
+def check(settled: Settled) -> None:
+    """Fail with the ack ids that could not be settled, if the subscription delivers exactly once; the others are settled.
+
+    Raises:
+        CallError: there are such, with the reason of each.
+
+    """
+    if not settled.is_exact:
+        return
+    reasons = {
+        text: REASONS[verdict] for text, verdict in settled.verdicts.items() if verdict in REASONS
+    }
+    if not reasons:
+        return
+    are_all = len(reasons) == len(settled.verdicts)
+    code = StatusCode.FAILED_PRECONDITION if are_all else StatusCode.ABORTED
+    raise CallError(code, "Some acknowledgement IDs in the request were invalid.", reasons)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.faces.grpc import endpoints, streaming, subscriptions, topics, wire
+from pubqueue.faces.grpc import endpoints, subscriptions, topics, wire
 from pubqueue.faces.grpc.calls import Service
 from pubqueue.faces.grpc.statuses import CallError, invalid, unfit
 from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE
@@ -179,7 +179,7 @@ async def nack(call: Call, request: wire.tech.NackRequest) -> wire.tech.Empty:
 async def _settle(
     call: Call, subscription: str, ack_ids: Sequence[str], change: Change
 ) -> wire.tech.Empty:
-    streaming.check(
+    subscriptions.check(
         await subscriptions.settle(call, subscription_name(subscription), ack_ids, change)
     )
     return wire.tech.Empty()

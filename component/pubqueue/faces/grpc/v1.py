@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from google.protobuf.empty_pb2 import Empty
 
-from pubqueue.faces.grpc import fields, iam, streaming, subscriptions, topics
+from pubqueue.faces.grpc import fields, iam, subscriptions, topics
 from pubqueue.faces.grpc.calls import Service, refused
 from pubqueue.faces.grpc.fields import received
 from pubqueue.faces.grpc.statuses import invalid
@@ -110,7 +110,7 @@ async def acknowledge(call: Call, request: v1.AcknowledgeRequest) -> Empty:
     done = await subscriptions.settle(
         call, request.subscription, request.ack_ids, subscriptions.ACK
     )
-    streaming.check(done)
+    subscriptions.check(done)
     return Empty()
 
 
@@ -118,7 +118,7 @@ async def modify_ack_deadline(call: Call, request: v1.ModifyAckDeadlineRequest) 
     """Set the deadline of messages; 0 releases them."""
     change = subscriptions.Change(request.ack_deadline_seconds)
     done = await subscriptions.settle(call, request.subscription, request.ack_ids, change)
-    streaming.check(done)
+    subscriptions.check(done)
     return Empty()
 
 
