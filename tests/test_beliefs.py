@@ -28,7 +28,8 @@ SHOWN = {
     "open pings": f"{BOUNCES}::test_nothing_is_awaited_on_a_stream_that_is_lost {BOUNCES}::test_the_pings_that_wait_are_bounded "
         f"{SILENT}::test_a_holder_that_answers_nothing_is_pinged_twice_and_has_left",
     "who has no XEP-0199": f"{BOUNCES}::test_a_client_without_pings_is_asked_for_its_features {BOUNCES}::"
-        "test_who_has_no_pings_is_remembered_while_there_is_room",
+        f"test_who_has_no_pings_is_remembered_while_there_is_room {BOUNCES}::"
+        "test_two_instances_agree_on_a_client_without_pings_wherever_its_answers_come",
     "an answer to another instance's ping": "rules/test_presence.py::test_an_answer_at_another_instance_is_noted_of_holders "
         "rules/test_presence.py::test_a_holder_that_answered_elsewhere_has_not_left",
     "unanswered deliveries": f"{DELIVERIES}::test_a_delivery_that_may_be_lost_is_repeated_at_its_level "

@@ -252,8 +252,39 @@ def test_an_error_to_another_instance_counts_for_whoever_is_doubted_here_too():
     wire.workers.doubted.add(BEE)
     for _ in range(2):
         wire.pings.take_answer(iq("pq-ping-3-1", "service-unavailable"))
+    assert wire.workers.notes == [], "it may have no XEP-0199"
+    assert [ns.DISCO_INFO in sent for sent in wire.sent] == [True, True]
+    wire.pings.take_answer(iq("pq-disco-3-2", "service-unavailable"))
     assert wire.workers.notes == [("gone", BEE)]
-    assert [ns.DISCO_INFO in sent for sent in wire.sent] == [True], "it may have no XEP-0199"
+
+
+@pytest.mark.parametrize("lives", [True, False], ids=["alive", "gone"])
+@pytest.mark.parametrize("routed", ["home", "crosswise", "to one"])
+def test_two_instances_agree_on_a_client_without_pings_wherever_its_answers_come(routed, lives):
+    """What one has learnt of the client decides nothing about the answer to what another has asked."""
+    both = {instance: Wire(instance) for instance in (3, 4)}
+    read = dict.fromkeys(both, 0)
+
+    def answer(instance):
+        """Answer the next stanza of an instance, at one of the two."""
+        sent = both[instance].sent[read[instance]]
+        read[instance] += 1
+        condition = None if lives and ns.DISCO_INFO in sent else "service-unavailable"
+        to = {"home": instance, "crosswise": 7 - instance, "to one": 3}[routed]
+        name = re.search('id="([^"]+)"', sent)[1]
+        assert both[to].pings.take_answer(iq(name, condition))
+
+    for wire in both.values():
+        wire.workers.doubted.add(BEE)
+    for _ in range(3):  # each looks again after a while
+        for instance, wire in both.items():
+            wire.pings.ping(BEE)
+            while any(read[one] < len(both[one].sent) for one in both):
+                answer(next(one for one in both if read[one] < len(both[one].sent)))
+            assert sum(read.values()) < 30
+    seen = {note for wire in both.values() for note, _ in wire.workers.notes}
+    assert seen <= ({"answered", "elsewhere"} if lives else {"gone"})
+    assert seen
 
 
 @pytest.mark.parametrize(

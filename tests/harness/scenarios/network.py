@@ -67,7 +67,7 @@ NOBODY: Final = """
   <error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>
 </iq>"""
 PONG: Final = "<iq type='result' id='{id}' from='{jid}' to='{service}'/>"
-IS_PING: Final = re.compile(r"pq-ping-\d+-\d+")
+IS_PING: Final = re.compile(r"pq-(?:ping|disco)-\d+-\d+")
 LEFT: Final = "<presence type='unavailable' from='{jid}' to='{service}'/>"
 
 

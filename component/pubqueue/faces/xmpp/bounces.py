@@ -109,7 +109,8 @@ def _condition(error: Element) -> str:
 #
 # The id of a ping names the instance that sent it, because a server may route the answer to another one. A
 # client without XEP-0199 may answer `service-unavailable`, which servers send for a JID that is gone. Then
-# `disco#info` is requested instead (XEP-0030), and only the same answer again means that the JID is gone.
+# `disco#info` is requested instead (XEP-0030), and only the same answer to that means that the JID is gone. So the
+# id also names what was asked for: an instance does not know what another one has asked.
 
 MAX_OPEN: Final = 50_000
 """Maximum number of open pings; beyond it the oldest counts as unanswered."""
@@ -117,7 +118,7 @@ MAX_OPEN: Final = 50_000
 MAX_WITHOUT: Final = 10_000
 """Maximum number of remembered JIDs without XEP-0199."""
 
-_ID: Final = re.compile(f"pq-ping-{NUMBER}-{NUMBER}")
+_ID: Final = re.compile(f"pq-(ping|disco)-{NUMBER}-{NUMBER}")
 
 PING: Final = f'<ping xmlns="{ns.PING}"/>'
 DISCO: Final = f'<query xmlns="{ns.DISCO_INFO}"/>'
@@ -179,9 +180,9 @@ class Pings:
         self._open[self._count], self._of[jid] = jid, self._count
         if len(self._open) > MAX_OPEN:
             self._close(next(iter(self._of)))
-        child = DISCO if jid in self._without else PING
+        what, child = ("disco", DISCO) if jid in self._without else ("ping", PING)
         return self._write(
-            f'<iq type="get" id="pq-ping-{self._instance()}-{self._count}" from="{attribute(self._service)}"'
+            f'<iq type="get" id="pq-{what}-{self._instance()}-{self._count}" from="{attribute(self._service)}"'
             f' to="{attribute(jid)}">{child}</iq>'.encode()
         )
 
@@ -196,26 +197,24 @@ class Pings:
         sender = iq.get("from")
         if found is None or sender is None or iq.get("to") != self._service:
             return False
-        jid, instance, number = Jid(sender), int(found[1]), int(found[2])
+        jid, instance, number = Jid(sender), int(found[2]), int(found[3])
+        is_last = found[1] == "disco"
         if instance != self._instance():
             if (means := meaning(iq)) is Meaning.HERE:
                 self._workers.answered_elsewhere(jid)
             elif self._workers.doubts(jid):
-                self._judge(jid, means)
+                self._judge(jid, means, is_last=is_last)
         elif self._open.get(number) == jid:
             self._close(jid)
-            self._judge(jid, meaning(iq))
+            self._judge(jid, meaning(iq), is_last=is_last)
         return True
 
-    def _judge(self, jid: Jid, means: Meaning) -> None:
+    def _judge(self, jid: Jid, means: Meaning, *, is_last: bool) -> None:
         if means is Meaning.HERE:
             self._workers.answered(jid)
-        elif means is Meaning.GONE:
+        elif means is Meaning.GONE or (means is Meaning.UNCLEAR and is_last):
             self._workers.is_gone(jid)
         elif means is Meaning.UNCLEAR:
-            if jid in self._without:
-                self._workers.is_gone(jid)
-                return
             self._without[jid] = None
             if len(self._without) > MAX_WITHOUT:
                 del self._without[next(iter(self._without))]
