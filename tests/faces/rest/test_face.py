@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from faces.rest.clients import client, follow, served
 from faces.rest.star.steps import post, settle, take
+from harness.batches.facts import NOW
 from harness.patience import turns, until
 
 from pubqueue.testing.engine import Calendar
@@ -18,6 +19,13 @@ async def waiting_takes(rest, count, name="bee", **headers):
     tasks = [asyncio.create_task(take(one, **headers)) for one in clients]
     await until(lambda: rest.face.waiting.count == before + count)
     return clients, tasks
+
+
+async def test_ids_of_one_millisecond_have_an_order(rest, monkeypatch):
+    monkeypatch.setattr(rest.broker, "now", lambda: NOW)
+    made = [rest.face.new_id() for _ in range(300)]
+    assert made == sorted(made)
+    assert len(set(made)) == 300
 
 
 async def test_a_client_that_hangs_up_gets_nothing_and_the_next_one_does(rest):  # R26, W15

@@ -3,7 +3,7 @@
 import pytest
 from faces.contract import stored
 from faces.stomp.serving import BOSS, ended, put
-from harness.batches.facts import JOBS
+from harness.batches.facts import JOBS, NOW
 from harness.servers.users import SERVICE
 
 from pubqueue.faces.stomp.codec import Frame
@@ -47,6 +47,15 @@ async def test_an_ack_may_have_all_headers_of_its_message(served, version):  # S
     bee.write(f"ACK\n{''.join(lines)}\n\0".encode())  # not escaped, and with its content-length
     assert (await bee.answer()).headers == {"receipt-id": "done"}
     assert await stored(served.side, "a") is None
+
+
+async def test_ids_of_one_millisecond_have_an_order(served, monkeypatch):
+    """In which an account's subscriptions are listed, as over XMPP."""
+    face = served.side.face
+    monkeypatch.setattr(served.side.broker, "now", lambda: NOW)
+    made = [face.new_id() for _ in range(300)]
+    assert made == sorted(made)
+    assert len(set(made)) == 300
 
 
 async def test_an_id_that_is_known_is_a_duplicate_and_another_body_under_it_is_refused(served):

@@ -200,8 +200,8 @@ class RestFace:
             raise ProblemError(429, "too-many", why or "too many requests wait") from None
 
     def new_id(self) -> str:
-        """Return an id that no other process and no other call has made."""
-        return f"{self.broker.now():012x}-{self._process}-{next(self._ids):x}"
+        """Return an id that no other process and no other call has made; later ones are higher."""
+        return f"{self.broker.now():012x}-{self._process}-{next(self._ids):08x}"
 
     def check_serving(self) -> None:
         """Refuse a request while the service starts or stops.

@@ -182,8 +182,8 @@ class StompFace:
     # --- what sessions share: `session.client.Backend` -----------------------------------------------
 
     def new_id(self) -> str:
-        """Return an id that no other process and no other call has made."""
-        return f"{self._broker.now():012x}-{self._process}-{next(self._ids):x}"
+        """Return an id that no other process and no other call has made; later ones are higher."""
+        return f"{self._broker.now():012x}-{self._process}-{next(self._ids):08x}"
 
     def enter_subscription(self, subscription: Subscription, receiver: Receiver) -> None:
         """Deliver the items for the address of this subscription."""
