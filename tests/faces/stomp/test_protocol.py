@@ -70,6 +70,12 @@ def test_what_a_connect_cannot_have(headers, message):
     assert getattr(found, "message", None) == message
 
 
+def test_a_request_id_is_returned():
+    for given, returned in (({"request-id": "7"}, "7"), ({}, None)):
+        found = greeting(Frame("CONNECT", {"accept-version": "1.1"} | given), StompSettings())
+        assert connected(found, StompSettings(), "s").headers.get("response-id") == returned
+
+
 def test_a_greeting_does_not_show_the_passcode():
     given = {"accept-version": "1.2", "login": "etl", "passcode": "hidden"}
     assert "hidden" not in f"{greeting(Frame('CONNECT', given), StompSettings())!r}"

@@ -397,6 +397,8 @@ class Greeting(Struct, frozen=True):
     beats: codec.HeartBeats
     login: str
     passcode: str
+    request: str | None = None
+    """The header `request-id`, which clients of ActiveMQ expect to get back."""
 
     def __repr__(self) -> str:
         """Show nothing of a passcode."""
@@ -427,7 +429,8 @@ def greeting(frame: codec.Frame, stomp: StompSettings) -> Greeting | Problem:
     if stomp.hosts and host is not None and host not in stomp.hosts:
         return Problem(Message.UNKNOWN_HOST, "the service does not have this name")
     beats = _ours(stomp).agreed_with(offered)
-    return Greeting(version, beats, headers.get("login", ""), headers.get("passcode", ""))
+    login, passcode = headers.get("login", ""), headers.get("passcode", "")
+    return Greeting(version, beats, login, passcode, headers.get("request-id"))
 
 
 def connected(greeted: Greeting, stomp: StompSettings, session: str) -> codec.Frame:
@@ -438,6 +441,8 @@ def connected(greeted: Greeting, stomp: StompSettings, session: str) -> codec.Fr
         "server": SERVER,
         "session": session,
     }
+    if greeted.request is not None:
+        headers["response-id"] = greeted.request
     return codec.Frame("CONNECTED", headers)
 
 
