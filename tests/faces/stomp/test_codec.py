@@ -444,7 +444,7 @@ RECEIPT = Frame("RECEIPT", {"receipt-id": "77"})
         (
             Frame("MESSAGE", {"a": "\n", "b:": "c"}),
             V10,
-            b"MESSAGE\nnot-carried:a,b?\ncontent-length:0\n\n\0",
+            b"MESSAGE\nnot-carried:a,b%3A\ncontent-length:0\n\n\0",
         ),
         (
             Frame("MESSAGE", {"a": " b", "c": "d "}),

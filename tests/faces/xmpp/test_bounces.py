@@ -277,7 +277,7 @@ def test_two_instances_agree_on_a_client_without_pings_wherever_its_answers_come
     for wire in both.values():
         wire.workers.doubted.add(BEE)
     for _ in range(3):  # each looks again after a while
-        for instance, wire in both.items():
+        for wire in both.values():
             wire.pings.ping(BEE)
             while any(read[one] < len(both[one].sent) for one in both):
                 answer(next(one for one in both if read[one] < len(both[one].sent)))

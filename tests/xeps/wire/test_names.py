@@ -2,12 +2,13 @@
 
 import pickle
 import sys
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue_xeps.wire.names import BadCharacterError, checked, is_clean, joined
+from pubqueue_xeps.wire.names import BadCharacterError, checked, is_clean, joined, listed
 
 NAMES = st.text(st.sampled_from("a/%25F."), max_size=6)
 SEVERAL = st.lists(NAMES, min_size=2, max_size=3).map(tuple)
@@ -29,6 +30,17 @@ def test_the_names_can_be_told_from_the_whole(node, item):
 def test_names_without_a_slash_stay_as_they_are():
     assert joined("jobs", "a/b%") == "jobs/a/b%"
     assert joined("jobs/eu", "1") == "jobs%2Feu/1"
+
+
+@given(st.lists(st.text(st.sampled_from("a,% :\\\n2C"), min_size=1, max_size=4), max_size=3))
+def test_each_name_of_a_list_can_be_told(names):
+    found = listed(names)
+    assert [unquote(one) for one in found.split(",") if one] == names
+    assert not set(found) & set(" :\\\n")
+
+
+def test_names_in_a_list_mostly_stay_as_they_are():
+    assert listed(["ack", "x-größe", "a,b", "50%"]) == "ack,x-größe,a%2Cb,50%25"
 
 
 # every character, by code point: the rule of the standard library depends on its version of Unicode

@@ -7,7 +7,10 @@ is trimmed, and no form of Unicode is made another.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LAST_OF_PLANES: Final = "".join(
     f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17)
@@ -71,3 +74,18 @@ def joined(*names: str) -> str:
     """
     *before, last = names
     return "/".join([name.replace("%", "%25").replace("/", "%2F") for name in before] + [last])
+
+
+NOT_CARRIED: Final = "not-carried"
+"""The header of a delivery that names those that are left out of it, as `listed` has it."""
+
+_NOT_IN_LISTS: Final = re.compile("[\x00-\x20%,:\\\\\x7f]")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return one text for several names; no other names have it.
+
+    There is a comma between two of them. In each a comma is `%2C` and a percent sign `%25`; so are spaces, colons, backslashes and
+    controls, which a header may not carry.
+    """
+    return ",".join(_NOT_IN_LISTS.sub(lambda found: f"%{ord(found[0]):02X}", one) for one in names)

@@ -260,6 +260,7 @@ def _answer(stream: _Stream) -> v1.StreamingPullResponse:
 
 # Subscriptions that deliver exactly once: the results that clients get for each ack id. Pure.
 
+
 def confirm_acks(answers: list[v1.StreamingPullResponse], settled: Settled) -> None:
     """Add an answer with the results of acknowledgements over a stream."""
     if not settled.is_exact:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from msgspec import Struct
 
+from pubqueue_xeps.wire.names import NOT_CARRIED, listed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -597,16 +599,12 @@ def _agreed(one: int, other: int) -> int:
 # Writes frames. A header with a character that a version cannot write is left out, and named: none is changed, and no value makes a
 # header of its own.
 
-NOT_CARRIED: Final = "not-carried"
-"""The header that names those that were left out, with commas between them."""
-
 _UNWRITABLE: Final = re.compile("[\n\r\0]")
 """A CR before a line end would be a part of that end; a NUL ends the frame for many readers."""
 _PADDED: Final = re.compile(": | \n")
 """Where a reader of 1.0 may cut a value."""
 _NEEDED: Final = frozenset({"destination", "message-id", "subscription"})
 """Without these it could not read a MESSAGE at all."""
-_NAMED: Final = str.maketrans(dict.fromkeys("\n\r\0:\\", "?"))
 _ESCAPING: Final[Mapping[str, dict[int, str]]] = {
     version.name: str.maketrans(dict(version.escapes)) for version in VERSIONS.values()
 }
@@ -640,16 +638,16 @@ def _is_plain(lines: str, count: int) -> bool:
 
 def _written(headers: Mapping[str, str], version: Version, *, is_padded: bool) -> str:
     escaping = _ESCAPING.get(version.name, {})
-    lines, left_out = [], [*filter(None, [headers.get(NOT_CARRIED)])]
+    lines, left_out = [], []
     for name, value in headers.items():
         if name == NOT_CARRIED:
             continue
         line = f"{name.translate(escaping)}:{value.translate(escaping)}"
         is_cut = is_padded and name not in _NEEDED and value != value.strip(" ")
         if is_cut or _UNWRITABLE.search(line) or (":" in name and not version.escapes):
-            left_out.append(name.translate(_NAMED))
+            left_out.append(name)
         else:
             lines.append(f"{line}\n")
-    if left_out:
-        lines.append(f"{NOT_CARRIED}:{','.join(left_out)}\n")
+    if named := [*filter(None, (headers.get(NOT_CARRIED), listed(left_out)))]:
+        lines.append(f"{NOT_CARRIED}:{','.join(named)}\n")
     return "".join(lines)

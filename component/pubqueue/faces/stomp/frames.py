@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.faces.stomp.codec import NOT_CARRIED, V10, V12, Frame
+from pubqueue.faces.stomp.codec import V10, V12, Frame
 from pubqueue.faces.stomp.refusals import Message, Problem, refused_word
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
-from pubqueue_xeps.wire.names import ILLEGAL, joined
+from pubqueue_xeps.wire.names import ILLEGAL, NOT_CARRIED, joined, listed
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
 
@@ -410,7 +410,7 @@ def _add(headers: dict[str, str], given: Headers) -> None:
         elif name:
             headers.setdefault(name, value)
     if left_out:
-        headers[NOT_CARRIED] = ",".join(left_out)
+        headers[NOT_CARRIED] = listed(left_out)
 
 
 # Numbers in headers.

@@ -12,6 +12,7 @@ from pubqueue.faces.xmpp.xml.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.stanza import escape, quoted
 from pubqueue.model.entities import digest
 from pubqueue_xeps.wire import ns
+from pubqueue_xeps.wire.names import NOT_CARRIED, listed
 
 if TYPE_CHECKING:
     from pubqueue.faces.xmpp.xml.stanza import Element
@@ -92,9 +93,6 @@ PAYLOADS: Final = Payloads(same, fingerprint, space_of)
 TAG: Final = ns.tag(ns.SHIM, "headers")
 _HEADER: Final = ns.tag(ns.SHIM, "header")
 
-NOT_CARRIED: Final = "not-carried"
-"""The header that names those that are left out of a delivery, as it does over STOMP."""
-
 
 def read(element: Element) -> Headers | StanzaError:
     """Read the headers of a request; the same name may come more than once."""
@@ -114,13 +112,14 @@ def read(element: Element) -> Headers | StanzaError:
 def render(headers: Headers) -> str:
     """Return the element, or nothing if there are no headers.
 
-    A server writes a carriage return as it is, and the next parser reads a line feed. So a value that has one is left out, and named.
+    A server writes a carriage return as it is, and the next parser reads a line feed. So a value that has one is left out, and named, as
+    over STOMP; and so is a publisher's own header of that name.
     """
     if not headers:
         return ""
-    if left_out := [name for name, value in headers if "\r" in value]:
-        kept = [header for header in headers if "\r" not in header[1]]
-        headers = (*kept, (NOT_CARRIED, ",".join(left_out)))
+    if left_out := [name for name, value in headers if "\r" in value or name == NOT_CARRIED]:
+        kept = [one for one in headers if "\r" not in one[1] and one[0] != NOT_CARRIED]
+        headers = (*kept, (NOT_CARRIED, listed(left_out)))
     inner = "".join(
         f'<header name="{quoted(name)}">{escape(value)}</header>' for name, value in headers
     )
