@@ -171,6 +171,7 @@ class Item(ItemFacts):
         "begun",
         "carry",
         "delivered",
+        "is_perhaps_done",
         "lock",
         "lock_lost",
         "locked",
@@ -184,6 +185,8 @@ class Item(ItemFacts):
         self._state: State = "waiting"
         self._follow_ups = 0
         self._replied = False
+        self.is_perhaps_done = False
+        """Whether a retract had no answer. Such an item is never unlocked; only the worker sets this."""
         self.lock_lost = asyncio.Event()
         self.lock = delivered.lock
         self.carry: Carry | None = None
@@ -220,6 +223,9 @@ class Item(ItemFacts):
 
         Without `outcome`, no failure is counted. A service that does not support `urn:x-pubqueue:0` always gets a plain
         unlock.
+
+        Raises NotConfirmed after a retract that had no answer: it is repeated, or the lock times out, and work that may
+        be done is given to no other worker before.
         """
         await self._holder.settle(self, "unlock", outcome)
 

@@ -227,6 +227,46 @@ async def test_patience_has_an_end(service, worker_of):
         assert (raised.value.node, raised.value.id) == ("jobs", "i1")
 
 
+async def left(service):
+    """Return what was asked about items, in order, until the worker was unavailable."""
+    asked = []
+    while (found := await service.next("retract", "unlock", "unavailable")).tag.endswith("iq"):
+        asked.append(found[0][0].tag.rpartition("}")[2])
+    return asked
+
+
+async def test_a_worker_that_ends_repeats_a_retract_without_an_answer_and_unlocks_nothing_done(
+    service, worker_of
+):
+    service.script["retract"] = lambda iq: []
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1")
+        item = await anext(worker)
+        retracting = asyncio.create_task(item.retract())
+        await service.next("retract")
+    assert await left(service) == ["retract"]
+    retracting.cancel()
+    await asyncio.gather(retracting, return_exceptions=True)
+
+
+@pytest.mark.parametrize("patience", [0.2, 60], ids=["not confirmed", "cancelled"])
+async def test_an_item_whose_retract_had_no_answer_is_not_unlocked(service, worker_of, patience):
+    """Neither by the error that leaves the block, nor by a copy that comes when the worker has stopped."""
+    service.script["retract"] = lambda iq: []
+    async with worker_of(timings={"patience": patience}) as worker:
+        service.deliver(worker.jid, "i1", token=17)
+        with pytest.raises((NotConfirmed, TimeoutError)):
+            async with await anext(worker) as item, asyncio.timeout(1):
+                await item.retract()
+        with pytest.raises(NotConfirmed, match="may be done"):
+            await item.unlock()
+        worker.stop()
+        service.deliver(worker.jid, "i1", token=17)
+        for _ in range(4):  # by the handler, by each of the unlocks, and for the copy
+            await service.next("retract")
+    assert "unlock" not in await left(service)
+
+
 @pytest.mark.parametrize(
     "condition", ["conflict", "unexpected-request", "item-not-found", "forbidden"]
 )

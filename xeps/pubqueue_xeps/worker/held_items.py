@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, canonicalize, tostring
 
 from pubqueue_xeps.client.publications import Publications
-from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NoSuchNode, NotConfirmed, PubqueueError
+from pubqueue_xeps.errors import (
+    GoneUnconfirmed,
+    LockLost,
+    NoSuchNode,
+    NotConfirmed,
+    PubqueueError,
+    Refused,
+)
 from pubqueue_xeps.item import Item, State, Verb
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import CLIENT
@@ -119,6 +126,13 @@ class HeldItems:
             raise LockLost(
                 f"The item {item.id!r} is {item.state} already.", node=item.node, id=item.id
             )
+        if verb == "unlock" and item.is_perhaps_done:
+            self._settlements.repeat("retract", item)
+            raise NotConfirmed(
+                f"The item {item.id!r} may be done: its retract had no answer, so it is not unlocked.",
+                node=item.node,
+                id=item.id,
+            )
         if item.state == "in hand":
             await self._ask(item, verb, outcome)
         self._finish(item)
@@ -146,8 +160,10 @@ class HeldItems:
         self._waiting.put_nowait(None)
 
     def release_all(self) -> None:
-        """Release also the items that are begun, without waiting for answers."""
+        """Release also the items that are begun, without waiting for answers; one whose retract has no answer may be done, and is not."""
         for item in list(self._held.values()):
+            if self._settlements.ask_again(item.place):
+                continue
             log.warning("item.released", node=item.node, id=item.id)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
@@ -338,7 +354,8 @@ class HeldItems:
         try:
             answer = await self._settlements.settle(verb, item, outcome)
         except BaseException as error:
-            if isinstance(error, NotConfirmed):
+            if not isinstance(error, Refused):
+                item.is_perhaps_done = verb == "retract"
                 self._remember(item, (verb, outcome))
             self._finish(item)
             raise

@@ -208,6 +208,13 @@ class Settlements:
         """Release an item, and ignore the answer."""
         self.repeat("unlock", item)
 
+    def ask_again(self, place: Place) -> bool:
+        """Ask once more for the end that an item is getting, and ignore the answer; return whether it is getting one."""
+        if (question := self._questions.get(place)) is None:
+            return False
+        self.repeat(question.verb, question.item, question.outcome)
+        return True
+
     def repeat(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> None:
         """Ask once more, and ignore the answer."""
         self._session.send(self._render(Settlement(verb, item, outcome), self._session.new_id()))
