@@ -19,6 +19,8 @@ SHOWN = {
         "nobody's queue holds up a publisher but those of owners and publishers": "engine/test_guests.py rules/test_feed.py::"
                               "test_a_queue_of_a_guest_refuses_nothing_and_counts_what_it_could_not_take",
         "each item is done at least once": "engine/test_simulated.py proof/faults_run/test_faults_run.py",
+        "with automatic acknowledgement it is done at most once": "faces/rest/hornetq/test_pulling.py::"
+                              "test_a_message_that_the_system_has_not_taken_is_not_done faces/stomp/test_kept.py::test_what_the_socket_has_not_taken_is_not_done",
         "a publish may be repeated": "scenarios/publish-known-answers.txt rules/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
         "a batch is published once, all of it or nothing": "proof/kills/test_transaction_fault_points.py engine/test_transaction_machine.py",

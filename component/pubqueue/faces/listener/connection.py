@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter
+from contextlib import contextmanager
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -19,7 +20,7 @@ from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pubqueue.engine.connections import Connections
 
@@ -159,6 +160,23 @@ class ClientConnection(asyncio.Protocol):
             return False
         transport.write(data)
         return True
+
+    @contextmanager
+    def counting_all(self) -> Iterator[None]:
+        """Let a writer that waits for the client to read wait for the last byte, not only for all beyond `HIGH`.
+
+        At the end all was given to the system. Over TLS up to 64 KiB may still be on the way to it.
+
+        Raises:
+            ConnectionResetError: the connection has ended before.
+
+        """
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high=int(self.is_private), low=0)
+        yield
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError
+        self._transport.set_write_buffer_limits(high=HIGH)
 
     def keeps(self, size: int, owner: str | None = None, *, is_new: bool = False) -> None:
         """Note how many bytes of the client are kept here now, in the budget of the process.

@@ -1,8 +1,12 @@
 """Pull consumers: each holds one message, repeated requests have the same answer, and links lead on."""
 
 import asyncio
+import base64
+import socket
+import struct
 from contextlib import AsyncExitStack
 from functools import partial
+from urllib.parse import urlsplit
 
 import pytest
 from faces.contract import make_store
@@ -19,9 +23,11 @@ from faces.rest.hornetq.steps import (
 )
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
-from harness.servers.users import SERVICE
+from harness.servers.users import RIGHT, SERVICE
 
+from pubqueue.faces.http.host import connection
 from pubqueue.faces.listener.budget import KEPT, SMALL
+from pubqueue.faces.rest.hornetq import pulling
 from pubqueue.model.entities import Millis
 from pubqueue.rules import registrations
 from pubqueue.rules.registrations import ListRegistrations
@@ -80,6 +86,59 @@ async def test_a_client_that_goes_before_its_message_is_sent_locks_none(
         await until(partial(is_free, rest))
     other = await consumer(etl)
     assert (await etl.post(msg(other)["consume-next"])).content == b"one"
+
+
+async def unread(url, name, monkeypatch):
+    """Ask for a message by this link and read nothing; return the socket, and the connection in the service, where some of it waits."""
+    whole, found = pulling.send, asyncio.get_running_loop().create_future()
+
+    async def send(exchange, response):
+        at = connection()
+        at.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        found.set_result(at)
+        await whole(exchange, response)
+
+    monkeypatch.setattr(pulling, "send", send)
+    at = urlsplit(url)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.connect((at.hostname, at.port))
+    who = base64.b64encode(f"{name}:{RIGHT}".encode()).decode()
+    client.sendall(
+        f"POST {at.path} HTTP/1.1\r\nHost: {at.netloc}\r\nAuthorization: Basic {who}\r\n\r\n".encode()
+    )
+    await until(lambda: found.done() and found.result().unsent)
+    return client, found.result()
+
+
+@pytest.mark.parametrize("ended_by", ["client", "service"])
+@pytest.mark.parametrize("size", [50_000, 150_000])
+async def test_a_message_that_the_system_has_not_taken_is_not_done(
+    rest, monkeypatch, size, ended_by
+):  # H09
+    large, bee = "/queues/large", await rest.as_("bee", "hornetq")
+    await rest.make("large", max_payload_size=262_144, backoff_min=0)
+
+    async def locked():
+        found = (await (await rest.as_()).get(large)).json()["counts"]
+        return found["messages"], found["locked"]
+
+    async def is_free():
+        return await locked() == (1, 0)
+
+    made = await consumer(bee, large)
+    assert (await create(bee, b"x" * size, large)).status_code == 201
+    with monkeypatch.context() as patch:
+        client, at = await unread(msg(made)["consume-next"], "bee", patch)
+        for _ in range(2):  # an acknowledgement would have had its turn
+            assert await locked() == (1, 1)
+        if ended_by == "service":
+            at.abort()
+        client.close()
+    await until(is_free)
+    again = await bee.post(msg(made)["consume-next"], headers={"Accept-Wait": "5"})
+    assert len(again.content) == size
 
 
 async def is_free(rest):

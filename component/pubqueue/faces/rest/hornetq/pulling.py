@@ -436,12 +436,13 @@ def lost(following: Link) -> ProblemError:
 
 
 async def send(exchange: Exchange, response: web.Response) -> None:
-    """Send an answer; return once it was written.
+    """Send an answer; return once the system has taken it.
 
     Raises:
         ConnectionError: the client has gone.
 
     """
     share(response, exchange.request.headers, exchange.settings.cors_origins)
-    await response.prepare(exchange.request)
-    await response.write_eof()
+    with connection().counting_all():
+        await response.prepare(exchange.request)
+        await response.write_eof()
