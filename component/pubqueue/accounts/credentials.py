@@ -148,9 +148,6 @@ def _hash(password: str, salt: bytes, cost: tuple[int, int, int], length: int) -
 
 # A user of the configuration, and the credentials that a client sends.
 
-SHORTEST_TOKEN: Final = 20
-"""The minimum characters of a bearer token, so that a random one cannot be guessed."""
-
 
 @unique
 class Role(StrEnum):

@@ -15,6 +15,7 @@ from pubqueue import logs
 from pubqueue.config import nodes
 from pubqueue.config.users import locals_of, service_of, users_of
 from pubqueue.engine.context import Terms
+from pubqueue.engine.face import RETRY
 from pubqueue.engine.ports import UnreachableStoreError, waited_for
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.table import FACES
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from pubqueue.engine.reaper import Reaper
 
 log = structlog.get_logger(__name__)
-
-RETRY: Final = 1.0
-"""Seconds until the next attempt after the store has failed."""
 
 AT_START: Final = frozenset(
     {

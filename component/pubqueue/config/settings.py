@@ -322,10 +322,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ConfigError(str(problem), key="store", value=shown_address(self.store)) from None
 
 
-SHORTEST_TOKEN: Final = 20
-"""Characters of a token, so that it cannot be guessed if it is random (`openssl rand -base64 24`)."""
-
-
 def first_line(key: str, file: str) -> str:
     """Return the first line of the file that a key names.
 

@@ -336,8 +336,6 @@ def _sync_folder(path: Path) -> None:
 # other control characters, and bytes that are not UTF-8, are `\x` and two hexadecimal digits. So a line has no NUL, and only one
 # line feed, at its end.
 
-STATE: Final = 3
-"""Bytes of a state: all have the same length, so that one is written over the other."""
 READY: Final = b"rdy"
 """The message is queued."""
 DELIVERED: Final = b"wip"

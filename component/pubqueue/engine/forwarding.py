@@ -269,9 +269,6 @@ def _page(instance: int, tx: Transaction) -> list[Forwarded]:
 # Only notices that a face of connections sends are stored. Deliveries are not among them: an item is locked only to a holder that
 # this process can reach.
 
-Forwardable = Announce | Retracted | Unlocked | Deleted | SubscriptionChanged
-"""The kinds of notices that are stored."""
-
 
 class _Announced(Struct, array_like=True, tag="announced"):
     node: NodeName

@@ -137,7 +137,7 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     Named items go all or none. Without names, all possible ones go: not an item whose destination
     does not exist, is full, or already has its id. The counters restart at 0.
     """
-    no = redrive_objection(request.by, facts.node, facts.affiliation)
+    no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND)
     if facts.missing:
@@ -165,14 +165,6 @@ def _in_steps(
     if facts.through and looked < CANCEL_LOOKED_AT:
         then = replace(request, after=facts.through, looked=looked, count=count)
     return Decision(Redriven(name, count, facts.through), changes, then=then)
-
-
-def redrive_objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Refusal | None:
-    """Return why the principal may not redrive anything here; no item has to be loaded for that."""
-    if node is None:
-        return Refusal.NODE_NOT_FOUND
-    manages = access.may(access.standing_of(by, affiliation), Action.MANAGE, node)
-    return None if manages else Refusal.FORBIDDEN
 
 
 def _obstacle(

@@ -93,7 +93,7 @@ class SubscribersFacts(Struct, frozen=True, gc=False):
 
 def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Decision:
     """Return the subscribers to an owner, without those that wait for approval."""
-    node = _managed(request, facts)
+    node = _managed(request.by, facts)
     if isinstance(node, Decision):
         return node
     return Decision(NodeSubscriptions(node.name, facts.page, facts.part))
@@ -101,7 +101,7 @@ def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Dec
 
 def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Decision:
     """Make the possible changes, notify the subscribers, and name the failed entries (XEP-0060 8.8.2.4)."""
-    node = _managed(request, facts)
+    node = _managed(request.by, facts)
     if isinstance(node, Decision):
         return node
     if (no := _named_twice(request.wishes)) is not None:
@@ -179,13 +179,11 @@ def _added(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
     return ((AddSubscription(new), new, SubscriptionState.SUBSCRIBED),)
 
 
-def _managed(
-    request: GetSubscriptions | SetSubscriptions, facts: SubscribersFacts
-) -> Node | Decision:
-    """Return the node if the principal may manage it (XEP-0060 14.2)."""
+def _managed(by: Principal, facts: SubscribersFacts | PendingFacts) -> Node | Decision:
+    """Return the node if the principal may manage it, and approve its subscriptions (XEP-0060 8.7.3, 14.2)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    if not access.may(access.standing_of(request.by, facts.affiliation), Action.MANAGE, facts.node):
+    if not access.may(access.standing_of(by, facts.affiliation), Action.MANAGE, facts.node):
         return refuse(Refusal.FORBIDDEN)
     return facts.node
 
@@ -304,7 +302,7 @@ def read_pending(request: ReadPending, facts: PendingFacts) -> Decision:
     """Return the subscriptions that wait for an owner."""
     if request.node is None:
         return Decision(Listed(facts.names, None, facts.part))
-    node = _approved_by(request, facts)
+    node = _managed(request.by, facts)
     if isinstance(node, Decision):
         return node
     return Decision(NodeSubscriptions(node.name, facts.waiting, facts.part))
@@ -312,18 +310,9 @@ def read_pending(request: ReadPending, facts: PendingFacts) -> Decision:
 
 def send_pending(request: SendPending, facts: PendingFacts) -> Decision:
     """Send an owner the waiting subscriptions, as many as are sent at once."""
-    node = _approved_by(request, facts)
+    node = _managed(request.by, facts)
     if isinstance(node, Decision):
         return node
     by = request.by.jid
     notices = tuple(ApprovalWanted(by, node.name, one.jid, one.subid) for one in facts.waiting)
     return Decision(Done(), (), notices)
-
-
-def _approved_by(request: ReadPending | SendPending, facts: PendingFacts) -> Node | Decision:
-    """Return the node if the principal approves its subscriptions (XEP-0060 8.7.3)."""
-    if facts.node is None:
-        return refuse(Refusal.NODE_NOT_FOUND)
-    if not access.may(access.standing_of(request.by, facts.affiliation), Action.MANAGE, facts.node):
-        return refuse(Refusal.FORBIDDEN)
-    return facts.node

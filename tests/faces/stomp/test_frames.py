@@ -84,7 +84,7 @@ def test_a_send_is_an_item_with_a_new_id():
     found = a_send()
     wrapped = wrap(b"text", None, is_text=True)
     assert found.draft == Draft(ItemId("new"), wrapped.xml, type=wrapped.space)
-    assert (found.node, found.kind, found.has_id) == ("jobs", DestinationKind.QUEUE, False)
+    assert (found.node, found.kind) == ("jobs", DestinationKind.QUEUE)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from pubqueue.engine.facts.publishing import oldest
 from pubqueue.model import replies
 from pubqueue.model.entities import Affiliation, Millis, State
 from pubqueue.model.replies import Part, part_of, room_of
-from pubqueue.rules import access, dead_letters, read, retrieve
+from pubqueue.rules import access, read, retrieve
 from pubqueue.rules.access import Action
 from pubqueue.rules.audience import CROWD
 from pubqueue.rules.dead_letters import CANCEL_SLICE, Candidate, RedriveFacts, is_of, matches
+from pubqueue.rules.inspect import objection
 from pubqueue.rules.retrieve import AskNewestFacts, Order, ReadNewerFacts, RetrieveFacts, no_page
 from pubqueue.rules.survey import slice_of
 
@@ -335,7 +336,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     rows = context.rows
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
-    may = dead_letters.redrive_objection(request.by, node, affiliation) is None
+    may = objection(request.by, node, affiliation) is None
     dead, missing = _dead(rows, request) if may else ([], ())
     looked, through = len(dead), 0
     if request.reason and request.ids is None:

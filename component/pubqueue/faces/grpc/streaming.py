@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -180,10 +180,10 @@ async def _settle(stream: _Stream, request: v1.StreamingPullRequest) -> None:
     async with stream.settling:
         if request.ack_ids:
             settled = await subscriptions.settle(call, name, request.ack_ids, subscriptions.ACK)
-            confirm_acks(stream.answers, settled)
+            confirm(stream.answers, settled)
         for span, ack_ids in by_span.items():
             settled = await subscriptions.settle(call, name, ack_ids, subscriptions.Change(span))
-            confirm_deadlines(stream.answers, settled)
+            confirm(stream.answers, settled, deadlines=True)
     stream.opened.changed.set()
 
 
@@ -261,38 +261,21 @@ def _answer(stream: _Stream) -> v1.StreamingPullResponse:
 # Subscriptions that deliver exactly once: the results that clients get for each ack id. Pure.
 
 
-def confirm_acks(answers: list[v1.StreamingPullResponse], settled: Settled) -> None:
-    """Add an answer with the results of acknowledgements over a stream."""
+def confirm(
+    answers: list[v1.StreamingPullResponse], settled: Settled, *, deadlines: bool = False
+) -> None:
+    """Add an answer with the results of acknowledgements over a stream, or of new deadlines."""
     if not settled.is_exact:
         return
-    done, worthless, failed = _by_verdict(settled)
     answer = v1.StreamingPullResponse()
-    confirmation = answer.acknowledge_confirmation
-    confirmation.ack_ids.extend(done)
-    confirmation.invalid_ack_ids.extend(worthless)
-    confirmation.temporary_failed_ack_ids.extend(failed)
-    answers.append(answer)
-
-
-def confirm_deadlines(answers: list[v1.StreamingPullResponse], settled: Settled) -> None:
-    """Add an answer with the results of new deadlines over a stream."""
-    if not settled.is_exact:
-        return
-    done, worthless, failed = _by_verdict(settled)
-    answer = v1.StreamingPullResponse()
-    confirmation = answer.modify_ack_deadline_confirmation
-    confirmation.ack_ids.extend(done)
-    confirmation.invalid_ack_ids.extend(worthless)
-    confirmation.temporary_failed_ack_ids.extend(failed)
-    answers.append(answer)
-
-
-def _by_verdict(settled: Settled) -> tuple[list[str], list[str], list[str]]:
-    of: dict[str | None, list[str]] = {}
-    for text, verdict in settled.verdicts.items():
-        of.setdefault(REASONS.get(verdict), []).append(text)
-    return (
-        of.get(None, []),
-        of.get(REASONS[Verdict.WORTHLESS], []),
-        of.get(REASONS[Verdict.FAILED], []),
+    done: Any = (  # two messages of the same form
+        answer.modify_ack_deadline_confirmation if deadlines else answer.acknowledge_confirmation
     )
+    fields = {
+        None: done.ack_ids,
+        REASONS[Verdict.WORTHLESS]: done.invalid_ack_ids,
+        REASONS[Verdict.FAILED]: done.temporary_failed_ack_ids,
+    }
+    for text, verdict in settled.verdicts.items():
+        fields[REASONS.get(verdict)].append(text)
+    answers.append(answer)

@@ -139,12 +139,11 @@ _OF_QUEUES: Final = ("priority", "delay", "group")
 
 
 class Sent(Struct, frozen=True, gc=False):
-    """The publish of a SEND; `has_id` means that the client has chosen the id."""
+    """The publish of a SEND."""
 
     node: str
     kind: DestinationKind
     draft: Draft
-    has_id: bool
 
 
 def sent(frame: Frame, new_id: Callable[[], str], now: Millis) -> Sent | Problem:
@@ -194,7 +193,7 @@ def _published(
         type=wrapped.space,
         group=wishes.group,
     )
-    return Sent(to.node, to.kind, draft, bool(wishes.id))
+    return Sent(to.node, to.kind, draft)
 
 
 # Destinations: which node each names, and the required kind of that node.

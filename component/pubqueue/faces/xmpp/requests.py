@@ -31,7 +31,6 @@ from pubqueue.faces.xmpp.xml.refusals import (
     behind,
     busy,
     excessive,
-    unsupported,
     words,
 )
 from pubqueue.faces.xmpp.xml.stanza import new_id
@@ -308,10 +307,6 @@ class Handler:
     def ask(self, iq: Iq) -> Request | Asked | StanzaError | bytes:
         """Read the request, if nothing in it would be ignored."""
         return beyond_words(iq.child, iq.stanza.top.get("type") or "") or self.read(iq)
-
-
-def _unsupported(feature: str) -> Handler:
-    return Handler(lambda _iq: unsupported(feature))
 
 
 def _constant(answer: Callable[[], str]) -> Handler:

@@ -15,9 +15,17 @@ from pubqueue.faces.rest.face import Sent, address_of
 from pubqueue.faces.rest.hornetq.destinations import PULL, fields_of, linked
 from pubqueue.faces.rest.items import body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
-from pubqueue.faces.rest.star.consuming import FORM, form, nothing, prefer, token_of, verdict_of
+from pubqueue.faces.rest.star.consuming import (
+    FORM,
+    form,
+    nothing,
+    number_of,
+    prefer,
+    token_of,
+    verdict_of,
+)
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import NO_TIME, NUMBER, ItemId, Jid, Millis, seconds
+from pubqueue.model.entities import NO_TIME, ItemId, Jid, Millis, seconds
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import ListRegistrations, NotePush, Register
 from pubqueue.rules.settle import Settle, Verb
@@ -89,7 +97,7 @@ async def _moved(exchange: Exchange, by: Principal, row: Registration, item: Ite
 
     """
     try:
-        return await noted(exchange, row, position=item.token)
+        return await noted(exchange, note_of(exchange, row, position=item.token))
     except BaseException:
         exchange.face.pulling.release(by, exchange.node, item)
         raise
@@ -213,21 +221,7 @@ def _open(item: Item, where: str) -> Link:
 AUTO, MANUAL = "1", "2"
 """The segment in the path of a consumer: whether it acknowledges messages as they are sent."""
 
-_NUMBER: Final = re.compile(NUMBER)
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
-
-
-def number_of(exchange: Exchange) -> int:
-    """Return the number of a request for a message, which is in the path.
-
-    Raises:
-        ProblemError: it is invalid.
-
-    """
-    text = exchange.names["number"]
-    if not _NUMBER.fullmatch(text):
-        raise not_found("there is no such link")
-    return int(text)
 
 
 def consumer_of(exchange: Exchange, kind: str, *, is_queue: bool = True) -> tuple[Principal, str]:
@@ -349,28 +343,20 @@ async def kept(exchange: Exchange, wait: Wait | None = None) -> Registration | N
     if needed <= row.until <= exchange.face.pulling.latest:
         return row
     try:
-        return await noted(exchange, row, following=row.following, until=until)
+        return await noted(exchange, note_of(exchange, row, following=row.following, until=until))
     except ProblemError as problem:
         if problem.refusal is Refusal.ITEM_NOT_FOUND:
             return None  # it was closed in this moment
         raise
 
 
-async def noted(
-    exchange: Exchange,
-    row: Registration,
-    *,
-    position: int = 0,
-    following: str = "",
-    until: Millis = NO_TIME,
-) -> Registration:
+async def noted(exchange: Exchange, note: NotePush) -> Registration:
     """Record what became of a consumer, and return it.
 
     Raises:
         ProblemError: it was closed meanwhile.
 
     """
-    note = note_of(exchange, row, position=position, following=following, until=until)
     page: Registrations = await exchange.ask(note)
     return page.entries[0]
 

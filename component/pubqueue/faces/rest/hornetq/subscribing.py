@@ -27,14 +27,13 @@ from pubqueue.faces.rest.hornetq.pulling import (
     note_of,
     noted,
     nothing_yet,
-    number_of,
     row_of,
     send,
     stale,
     url_of,
     wishes_of,
 )
-from pubqueue.faces.rest.star.consuming import form, prefer, token_of, verdict_of
+from pubqueue.faces.rest.star.consuming import form, number_of, prefer, token_of, verdict_of
 from pubqueue.faces.rest.star.destinations import GAP, message_behind
 from pubqueue.rules.retrieve import ReadNewer
 
@@ -122,7 +121,7 @@ async def _received(exchange: Exchange, row: Registration, number: int, where: s
     newest: NewerItems = await exchange.ask(ReadNewer(exchange.by, exchange.node))
     if number > newest.through:
         raise stale(row, where)
-    return await noted(exchange, row, position=number)
+    return await noted(exchange, note_of(exchange, row, position=number))
 
 
 async def acknowledge_next(exchange: Exchange) -> web.Response:
@@ -139,7 +138,7 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
             return nothing_yet(exchange, row, MANUAL, where)
         (item, payload), has_gap = found
         if row.following != f"{item.seq}":
-            await noted(exchange, row, following=f"{item.seq}")
+            await noted(exchange, note_of(exchange, row, following=f"{item.seq}"))
         links = [acknowledgement_of(item, item.seq, where), itself(where)]
         response = message_with(exchange, item, payload, links)
         _add_gap(exchange, response, has_gap=has_gap and row.position > 0)
@@ -165,7 +164,9 @@ async def acknowledge(exchange: Exchange) -> web.Response:
     if not is_open and not is_repeated:
         raise lost(due(row, MANUAL, where))
     if is_open:
-        row = await noted(exchange, row, position=number if verdict.is_done else 0)
+        row = await noted(
+            exchange, note_of(exchange, row, position=number if verdict.is_done else 0)
+        )
     return linked(204, [due(row, MANUAL, where)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
@@ -159,17 +160,21 @@ class Verdict(Struct, frozen=True):
         )
 
 
-def token_of(exchange: Exchange) -> int:
-    """Return the token in the path.
+def number_of(exchange: Exchange, name: str = "number", what: str = "link") -> int:
+    """Return a number in the path.
 
     Raises:
-        ProblemError: it is not a token.
+        ProblemError: it is not valid.
 
     """
-    text = exchange.names["token"]
+    text = exchange.names[name]
     if not _TOKEN.fullmatch(text):
-        raise not_found("there is no such acknowledgement")
+        raise not_found(f"there is no such {what}")
     return int(text)
+
+
+token_of: Final = partial(number_of, name="token", what="acknowledgement")
+"""Returns the token in the path."""
 
 
 async def acknowledge(exchange: Exchange) -> web.Response:
