@@ -41,6 +41,7 @@ from pubqueue.rules.presence import Leave
 from pubqueue.rules.read import ReadItems, ReadNodes
 from pubqueue.rules.staging import StagePublish
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 SAME = {"payload": bytes.__eq__}
 """How the brokers of these tests compare payloads."""
@@ -81,6 +82,16 @@ class Stage:
         ]
         self.log.clear()
         return said
+
+
+MANY = 10_000
+
+
+class NeverPausing(MemoryStore):
+    """Commits on the loop's thread, within the turn of the loop."""
+
+    async def batch(self, job):
+        return self.transact(job)
 
 
 @pytest.fixture
@@ -234,6 +245,24 @@ async def test_a_request_during_a_commit_waits_for_the_next(stage):
     stage.store.may_go.set()
     await asyncio.gather(first, second)
     assert stage.heard() == ["commit", Published(JOBS, (A,)), "commit", Published(JOBS, (B,))]
+
+
+async def test_other_tasks_have_turns_between_batches_of_a_store_that_never_pauses():
+    store, batches, turns_of_others = NeverPausing(Memory()), [], []
+    broker = Broker(store, Terms(CreationPolicy.ANYONE), clock=lambda: NOW)
+    broker.start()
+
+    def again(_reply):
+        batches.append(None)
+        if not turns_of_others and len(batches) < MANY:
+            broker.submit(a_queue(), again)
+
+    broker.submit(a_queue(), again)
+    asyncio.get_running_loop().call_later(0, turns_of_others.append, None)
+    async with asyncio.timeout(TIMEOUT):
+        await broker.settled()
+    assert 0 < len(batches) < MANY
+    await broker.stop()
 
 
 async def test_a_failing_request_is_undone_alone(stage, monkeypatch):

@@ -520,12 +520,18 @@ class Batches:
             while True:
                 await work.is_wanted.wait()
                 work.is_wanted.clear()
-                while self._waiting or self._dispatch or self._presence_retry.is_due:
+                while self._has_work:
                     await self._one_round()
                     self.rounds += 1
+                    if self._has_work:
+                        await asyncio.sleep(0)  # a store may commit without a pause
                 work.rest()
         finally:
             work.rest()  # after the end no caller waits for an answer that does not come
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._dispatch or self._presence_retry.is_due)
 
     async def _one_round(self) -> None:
         try:

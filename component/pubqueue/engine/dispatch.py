@@ -89,8 +89,14 @@ def hand_out(
     names.update(dict.fromkeys(changes.waits.over(context.now)))
     names.update(dict.fromkeys(changes.no_longer_held_back()))
     changes.touched = {}
-    dispatcher = _Dispatcher(context, changes)
+    changes.waits.end(names)
     deliveries: list[Notice] = []
+    if not changes.takes:
+        has_nothing = context.rows.cache.has_nothing_to_deliver
+        names = {name: None for name in names if not has_nothing(name)}
+    if not names:
+        return deliveries, []
+    dispatcher = _Dispatcher(context, changes)
     while names:
         left = dispatcher.round(names, deliveries)
         if dispatcher.allowance.is_spent() or dispatcher.passing:
@@ -164,30 +170,24 @@ class _Dispatcher:
         self._rows.resolve()
         if self._changes.takes:
             self._changes.load_takers(names)
-        self._changes.waits.end(names)
         rooms: dict[NodeName, int] = {}
         for name in names:
-            room = min(self._room(name), MAX_DELIVERIES)
-            if room and (room := min(room, self._free(name))):
+            if room := self._room(name):
                 rooms[name] = room
                 self._carrying.look(name)
         return rooms
 
     def _room(self, name: NodeName) -> int:
-        """Return how many items could be delivered, regardless of the rate."""
+        """Return how many items can be delivered now; if only the rate of the node allows none, schedule another look."""
         node, windows = self._rows.node(name), self._changes.windows(name)
         if node is None or not hands_out(node) or windows is None:
             return 0
-        return windows.room + (self._changes.room_of_takes(node) if self._changes.takes else 0)
-
-    def _free(self, name: NodeName) -> int:
-        """Return how many items the rate of the node allows now; if none, schedule another look."""
-        node, waits = self._rows.node(name), self._changes.waits
-        if node is None or (free := allowed(node, self._context.now)) is None:
-            return MAX_DELIVERIES
+        room = windows.room + (self._changes.room_of_takes(node) if self._changes.takes else 0)
+        if not room or (free := allowed(node, self._context.now)) is None:
+            return min(room, MAX_DELIVERIES)
         if free <= 0:
-            waits.set(name, free_again(node, self._context.now))
-        return max(0, free)
+            self._changes.waits.set(name, free_again(node, self._context.now))
+        return max(0, min(room, free, MAX_DELIVERIES))
 
     def _charge(self, name: NodeName, locks: int) -> None:
         """Count the deliveries against the rate of the node."""

@@ -83,7 +83,7 @@ class Observers(Generic[One]):
         kinds = changes.union(map(type, requests))
         self._each(
             lambda one: one.committed(requests, decisions, deliveries, took),
-            [one for one in self if one.asks is None or not one.asks.isdisjoint(kinds)],
+            [one for one in self._observers if one.asks is None or not one.asks.isdisjoint(kinds)],
             requests=len(decisions),
         )
 

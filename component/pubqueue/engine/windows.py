@@ -277,7 +277,7 @@ class CrowdWindows:
                 continue
             its = heapq.heappop(self._heap)
             subscription = self._known.get(its[2])
-            if self._room_of(subscription) and subscription and place(subscription) == its:
+            if subscription and place(subscription) == its and self._room_of(subscription):
                 found[its[2]] = its
         for its in found.values():
             heapq.heappush(self._heap, its)
@@ -370,10 +370,8 @@ class FreeWindows:
         found: dict[Jid, Place] = {}
         while self._heap and len(found) < count:
             place = heapq.heappop(self._heap)
-            subscription = self._subscriptions.get(place[2])
-            if subscription is None or not self._room_of(subscription):
-                continue
-            if _place(subscription) == place:
+            one = self._subscriptions.get(place[2])
+            if one is not None and _place(one) == place and self._room_of(one):
                 found[place[2]] = place
         for place in found.values():
             heapq.heappush(self._heap, place)

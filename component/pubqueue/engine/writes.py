@@ -121,6 +121,11 @@ class RowCache:
         mine = self.of_jid.get(jid)
         return ABSENT if mine is None else mine.get(node)
 
+    def has_nothing_to_deliver(self, node: NodeName) -> bool:
+        """Return whether it is known that a queue has no item for any subscriber, whatever its size."""
+        known = node in self.idle and node not in self.sizes and node not in self.with_large
+        return known and not self.ready.get(node)
+
     def forget_subscribers(self, node: NodeName, jids: Iterable[Jid]) -> None:
         """Forget whether these subscribe to the node."""
         self.rights.clear()
@@ -362,12 +367,12 @@ class Counters:
 
     def needs(self, cache: RowCache) -> Needs | None:
         """Return the rows to load before counts are taken, None if there are none."""
-        needs = Needs()
-        needs.nodes.update(node for node in self._items if node not in cache.nodes)
-        for node, jid in self._locks:
-            if cache.subscription(node, jid) is ABSENT:
-                needs.subscriptions.add((node, account_of(jid)))
-        return needs if needs.nodes or needs.subscriptions else None
+        nodes = self._items.keys() - cache.nodes.keys()
+        locks = [key for key in self._locks if cache.subscription(*key) is ABSENT]
+        if not nodes and not locks:
+            return None
+        accounts = {(node, account_of(jid)) for node, jid in locks}
+        return Needs(nodes=nodes, subscriptions=accounts)
 
     def take_nodes(self, cache: RowCache) -> Iterator[tuple[Node, Node]]:
         """Return each existing node with counts, before and after, and reset its counts."""

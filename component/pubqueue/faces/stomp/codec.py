@@ -298,7 +298,8 @@ class FrameReader:
         if unread[end]:
             raise FrameError(Cause.MALFORMED, _no_nul(head), receipt=head.headers.get("receipt"))
         frame = Frame(head.name, head.headers, bytes(unread[at:end]) if end > at else b"")
-        self._at = self._scanned = end + 1
+        after = end + 1
+        self._at = self._scanned = after + (unread[after : after + 1] == b"\n")  # many send it
         self._head = None
         return frame
 

@@ -184,15 +184,15 @@ class NodeIds:
 
     def ids(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids by name: of all cached nodes, and of those of `names` that exist."""
-        if missing := [name for name in names if name not in self._ids]:
-            for name, number in session.rows("node_ids", packed_keys(missing)):
+        if missing := set(names) - self._ids.keys():
+            for name, number in session.rows("node_ids", packed_keys(sorted(missing))):
                 self.note(NodeName(name), number)
         return self._ids
 
     def contents(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids of contents by the nodes' names, in the same way as `ids`."""
-        if missing := [name for name in names if name not in self._contents]:
-            self._look_for_contents(session, "contents_of", missing)
+        if missing := set(names) - self._contents.keys():
+            self._look_for_contents(session, "contents_of", sorted(missing))
         return self._contents
 
     def names(self, session: Rows, ids: set[int]) -> dict[int, NodeName]:

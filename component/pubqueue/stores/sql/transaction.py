@@ -41,7 +41,8 @@ class SqlTransaction:
         foreign: bool,
     ) -> None:
         self._session, self._words = session, words
-        self._foreign = foreign
+        self.foreign = foreign
+        """Whether another process has written since the last transaction that this store began."""
         self._failure: BaseException | None = None
 
     def check(self) -> None:
@@ -53,11 +54,6 @@ class SqlTransaction:
         """
         if self._failure is not None:
             raise StoreError(f"the transaction has failed: {self._failure}") from self._failure
-
-    @property
-    def foreign(self) -> bool:
-        """Whether another process has written since the last transaction that this store began."""
-        return self._foreign
 
     def load(self, needs: Needs) -> Rows:
         """Return the rows that exist."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from pubqueue.engine import rows
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import KINDS, Judged
@@ -70,9 +72,10 @@ class ItemWrites:
 
     def write(self) -> None:
         """Make the writes."""
-        parked = self._parked()
-        self._rows["park_item"] = [(item.seq,) for item in parked]
-        self._rows["name_item"] = [(item.id, item.seq) for item in parked]
+        if len(self._moved) > 1:  # it takes two for one to move to the place of another
+            parked = self._parked()
+            self._rows["park_item"] = [(item.seq,) for item in parked]
+            self._rows["name_item"] = [(item.id, item.seq) for item in parked]
         if len(self._payloads) > len(self._added):  # also of items whose rows do not change
             others = self._payloads.keys() - self._added
             self._session.many("change_payload", [(self._in_row(seq), seq) for seq in others])
@@ -135,8 +138,6 @@ class ItemWrites:
 
     def _parked(self) -> list[Item]:
         """Return the items that move to a place from which another item moves away."""
-        if len(self._moved) < 2:  # noqa: PLR2004  # it takes two
-            return []
         left: set[Place] = {(before.node, before.id) for before, _ in self._moved}
         return [now for _, now in self._moved if (now.node, now.id) in left]
 
@@ -345,8 +346,8 @@ def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription
             counts = now.in_flight - before.in_flight, now.last_served
             facts = int(now.available), now.unanswered, before.subid
             changed.append((now.queue_requests, *counts, *facts))
-            if (terms := _terms(now)) != _terms(before):
-                otherwise.append((*terms, now.subid, before.subid))
+            if now != _with_counts_of(now, before):
+                otherwise.append((*_terms(now), now.subid, before.subid))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.unanswered
             who = session.known_id(now.node), now.jid, account_of(now.jid), now.subid
@@ -360,6 +361,18 @@ def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription
 def _is_same(before: Subscription, now: Subscription) -> bool:
     """Return whether it is the same row: of several subscriptions of a JID the first may have ended."""
     return before.subid == now.subid or bool(before.several)
+
+
+def _with_counts_of(now: Subscription, before: Subscription) -> Subscription:
+    """Return the row before with what `change_subscription` writes."""
+    return replace(
+        before,
+        queue_requests=now.queue_requests,
+        in_flight=now.in_flight,
+        last_served=now.last_served,
+        available=now.available,
+        unanswered=now.unanswered,
+    )
 
 
 def _terms(one: Subscription) -> Values:

@@ -158,9 +158,7 @@ class SqliteStore:
         async with self._writing:
             connection = self._opened()
             if self._pace < QUICK and connection.idle and _begun_at_once(connection.raw):
-                result = self._timed(connection.raw, job, begun=True)
-                await asyncio.sleep(0)  # a caller in a loop lets other tasks run in between
-                return result
+                return self._timed(connection.raw, job, begun=True)
             return await connection.run(lambda raw: self._timed(raw, job))
 
     async def _excluding(self, job: Callable[[], bool]) -> bool:
@@ -171,7 +169,8 @@ class SqliteStore:
         """Return whether another process has changed the file since the last call."""
         self.file.check()
         async with self._writing:
-            version = await self._opened().run(_version)
+            with translated():
+                version = await self._opened().run(_version)
         seen, self._changes_seen = self._changes_seen, version
         return seen != version
 
@@ -275,8 +274,7 @@ async def _close(connection: _Connection) -> None:
 
 def _version(connection: sqlite3.Connection) -> int:
     """Return a number that changes when another connection commits, and never by our own commits."""
-    with translated():
-        (version,) = connection.execute("PRAGMA data_version").fetchone()
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)
 
 
