@@ -37,7 +37,7 @@ from pubqueue.rules.publication import Publish
 from pubqueue.rules.retrieve import ReadNewer
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.staging import StagePublish
-from pubqueue.stores.reading_errors import look
+from pubqueue.stores import run_read_only
 from pubqueue.stores.sql.session import MOST_IN_ROW, PAYLOAD
 from pubqueue.stores.sqlite.connection import DAMAGE
 from pubqueue.wiring.checking import see_that_contents_are_sound
@@ -192,7 +192,7 @@ def flip_file(seed: int, count: int, folder: Path) -> Counter[Outcome]:
 
 def check_file(path: Path) -> None:
     """Raise StoreError if `pubqueue check` would report the file."""
-    look(f"sqlite:///{path}", see_that_contents_are_sound)
+    run_read_only(f"sqlite:///{path}", see_that_contents_are_sound)
 
 
 def flip_rows(shell: Shell, seed: int) -> Counter[Outcome]:

@@ -32,9 +32,7 @@ def test_what_is_imported_for_nothing_but_types_is_reached_by_them():
 
 def test_what_is_imported_by_its_name_in_a_string_is_an_import():
     assert "pubqueue.testing.items" in names(imported(file("pubqueue.testing")))
-    assert "pubqueue.stores.postgres.looking" in names(
-        imported(file("pubqueue.stores.reading_errors"))
-    )
+    assert "pubqueue.stores.postgres.read_only" in names(imported(file("pubqueue.stores")))
     assert "pubqueue.wiring.faces" in names(imported(TESTS / "faces" / "test_toy_face.py"))
 
 

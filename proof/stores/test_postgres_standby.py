@@ -9,8 +9,8 @@ from harness.patience import wait_until
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.model import changes as c
+from pubqueue.stores import run_read_only
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.reading_errors import look
 
 CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
@@ -42,7 +42,7 @@ async def store(primary, standby):
 
 def reported(primary):
     """Return what is told of standbys, each sentence up to its colon."""
-    said = [sentence.partition(":")[0] for sentence in look(primary.address, nothing).says]
+    said = [sentence.partition(":")[0] for sentence in run_read_only(primary.address, nothing).says]
     assert said.pop(0) == "the server has fsync off"  # as the tests have it
     return said
 

@@ -13,7 +13,7 @@ from harness.batches.transactions import stages
 
 from pubqueue.cli import stores
 from pubqueue.engine.ports import ForeignStoreError, StoreError
-from pubqueue.stores.reading_errors import look
+from pubqueue.stores import run_read_only
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.checking import see_that_contents_are_sound
 
@@ -41,7 +41,7 @@ def change(path, statement):
 
 
 def checks(path):
-    return look(f"sqlite:///{path}", see_that_contents_are_sound)
+    return run_read_only(f"sqlite:///{path}", see_that_contents_are_sound)
 
 
 @pytest.mark.parametrize("table", ["item", "done_item", "staged"])

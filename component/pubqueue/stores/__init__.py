@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 from urllib.parse import urlsplit
 
 from pubqueue.stores import postgres, sqlite
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from urllib.parse import SplitResult
 
-    from pubqueue.engine.ports import Store
+    from pubqueue.engine.ports import Store, Transaction
     from pubqueue.model.entities import Millis
 
 STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
@@ -61,3 +62,50 @@ def shown_address(address: str) -> str:
     name, colon, _ = people.partition(":")
     place = re.sub(r"(?i)(password=)[^&#]*", r"\1...", place)
     return f"{scheme}://{name}{':...' if colon else ''}{at}{place}"
+
+
+# Reads the store at an address and leaves it unchanged: nothing is created, written or migrated.
+#
+# So a configuration can be checked beside a running service, or before its first start.
+
+T = TypeVar("T")
+
+
+class ReadOnlyResult(NamedTuple, Generic[T]):
+    """The findings in a store, and their report. None: the store has nothing yet that could be read."""
+
+    found: T | None
+    says: list[str]
+
+
+class _ReadOnly(Protocol):
+    def run_read_only(self, store: Store, job: Callable[[Transaction], T]) -> ReadOnlyResult[T]: ...
+
+
+READ_ONLY: Final = {
+    "sqlite": "pubqueue.stores.sqlite.read_only",
+    "postgresql": "pubqueue.stores.postgres.read_only",
+}
+"""The module that reads each durable kind of store; PostgreSQL's library may not be installed."""
+
+
+def run_read_only(address: str, job: Callable[[Transaction], T]) -> ReadOnlyResult[T]:
+    """Run a job that only reads on the store at this address, if it exists.
+
+    Raises:
+        ForeignStoreError: the store was not made by this program, or cannot be used.
+        UnreachableStoreError: the store cannot be connected to.
+        ValueError: it is not the address of a store.
+
+    """
+    store = store_at(address)
+    name = READ_ONLY.get(urlsplit(address).scheme)
+    if name is None:
+        return ReadOnlyResult(None, ["it keeps nothing when the service ends"])
+    module: _ReadOnly = import_module(name)
+    return module.run_read_only(store, job)
+
+
+def older(done: int, known: int) -> str:
+    """Return what happens to a store that an earlier version has written."""
+    return f"its schema is number {done}; the start of this version brings it to {known}"

@@ -11,7 +11,7 @@ from pubqueue.engine.context import now
 from pubqueue.engine.listings import Contents
 from pubqueue.engine.ports import StoreError
 from pubqueue.model.sums import UNREADABLE, sum_of
-from pubqueue.stores.reading_errors import look
+from pubqueue.stores import run_read_only
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring.faces import faces_of
 from pubqueue.wiring.serving import broker_of, stored
@@ -119,7 +119,7 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
     """
     declared = await check_offline(settings)
     found, sentences = await asyncio.to_thread(
-        look, settings.store, _compared(_comparison(settings))
+        run_read_only, settings.store, _compared(_comparison(settings))
     )
     about_store = [f"store: {sentence}" for sentence in sentences]
     if found is not None:

@@ -28,11 +28,10 @@ from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.inspect import AskService
 from pubqueue.rules.unlock import Recover
-from pubqueue.stores import Timed
+from pubqueue.stores import Timed, run_read_only
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.connection import ServerClock
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.reading_errors import look
 from pubqueue.wiring import serving
 
 HOUR = 3_600_000
@@ -139,7 +138,7 @@ async def test_nothing_is_logged_of_clocks_that_agree(postgres):
     store = PostgresStore(postgres.address)
     await store.open()
     await store.close()
-    said = await asyncio.to_thread(look, postgres.address, lambda _tx: None)
+    said = await asyncio.to_thread(run_read_only, postgres.address, lambda _tx: None)
     assert [one for one in said.says if "clock" in one] == []
 
 

@@ -27,9 +27,9 @@ from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.access import CreationPolicy
+from pubqueue.stores import run_read_only
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.reading_errors import look
 
 
 class TestPostgres(SharedStoreContract, OfKinds, OfRelational):
@@ -131,7 +131,7 @@ async def test_settings_that_lose_confirmed_work_are_reported(postgres):
     await store.close()
 
     def reported():
-        said = look(postgres.address, lambda tx: tx.page(Nodes())).says
+        said = run_read_only(postgres.address, lambda tx: tx.page(Nodes())).says
         return [sentence.partition(":")[0] for sentence in said]
 
     assert reported() == ["the server has fsync off"]  # as the tests have it

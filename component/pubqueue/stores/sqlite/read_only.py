@@ -9,7 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.engine.ports import ForeignStoreError
-from pubqueue.stores.reading_errors import Looked, in_the_way, older
+from pubqueue.stores import ReadOnlyResult, older
+from pubqueue.stores.reading_errors import in_the_way
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
 from pubqueue.stores.sqlite.connection import DAMAGE, LOCK_TIMEOUT, words
@@ -28,21 +29,21 @@ SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 ABSENT = "does not exist yet; the service creates it when it starts"
 
 
-def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job on the current contents of the file; see `pubqueue.stores.reading_errors.look`."""
+def run_read_only(store: Store, job: Callable[[Transaction], T]) -> ReadOnlyResult[T]:
+    """Run a job on the current contents of the file; see `pubqueue.stores.run_read_only`."""
     assert isinstance(store, SqliteStore)
     path = store.path
     try:
         if not path.exists():
             _see_that_it_can_be_made(path)
-            return Looked(None, [f"{path} {ABSENT}"])
+            return ReadOnlyResult(None, [f"{path} {ABSENT}"])
         if not path.stat().st_size:
-            return Looked(None, [f"{path} is empty; the start of the service fills it"])
+            return ReadOnlyResult(None, [f"{path} is empty; the start of the service fills it"])
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(
             sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         ) as connection:
-            return _look(connection, path, job)
+            return _run(connection, path, job)
     except (*DAMAGE, OSError) as problem:
         why = (
             f"unable to open database file: {problem.strerror}"
@@ -52,19 +53,21 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
         raise ForeignStoreError(f"{path}: {why}{in_the_way(path, os.R_OK | os.W_OK)}") from problem
 
 
-def _look(connection: sqlite3.Connection, path: Path, job: Callable[[Transaction], T]) -> Looked[T]:
+def _run(
+    connection: sqlite3.Connection, path: Path, job: Callable[[Transaction], T]
+) -> ReadOnlyResult[T]:
     check_whole(connection, path)
     done, known = schema_number(connection), len(migrations())
     if done > known:
         sentence = f"its schema is number {done}, this program knows {known}; use a newer one"
         raise ForeignStoreError(f"{path}: {sentence}")
     if done < known:
-        return Looked(None, [f"{path}: {older(done, known)}"])
+        return ReadOnlyResult(None, [f"{path}: {older(done, known)}"])
     connection.execute("PRAGMA query_only = ON")
     connection.execute("BEGIN")
     if why := _damage(connection):
         raise ForeignStoreError(f"{path} is damaged: {why}; restore a backup")
-    return Looked(
+    return ReadOnlyResult(
         job(SqlTransaction(SqliteSession(connection, NodeIds()), words, foreign=True)), []
     )
 

@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.stores import ReadOnlyResult, older
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.connection import connected, see_that_sessions_are_kept
 from pubqueue.stores.postgres.store import (
@@ -13,7 +14,6 @@ from pubqueue.stores.postgres.store import (
     PostgresSession,
     PostgresStore,
 )
-from pubqueue.stores.reading_errors import Looked, older
 from pubqueue.stores.sql.session import NodeIds, unfinished_copy
 from pubqueue.stores.sql.transaction import SqlTransaction
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job on the current contents of the schema; see `pubqueue.stores.reading_errors.look`."""
+def run_read_only(store: Store, job: Callable[[Transaction], T]) -> ReadOnlyResult[T]:
+    """Run a job on the current contents of the schema; see `pubqueue.stores.run_read_only`."""
     assert isinstance(store, PostgresStore)
     try:
         with schema.translated(), closing(connected(store.conninfo)) as connection:
             see_that_sessions_are_kept(store.conninfo)
             schema.configure(connection)
-            found = _look(connection, job)
-            return Looked(found.found, [*found.says, *schema.doubts(connection)])
+            found = _run(connection, job)
+            return ReadOnlyResult(found.found, [*found.says, *schema.doubts(connection)])
     except UnreachableStoreError as problem:
         raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
     except StoreError as problem:
         raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
 
 
-def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
+def _run(connection: Connection, job: Callable[[Transaction], T]) -> ReadOnlyResult[T]:
     done, known = schema.version(connection), schema.newest()
     if done is None:
         _see_that_it_can_be_made(connection)
-        return Looked(
+        return ReadOnlyResult(
             None,
             [
                 f"the schema {schema.SCHEMA} does not exist yet; the service creates it when it starts"
@@ -58,11 +58,11 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
         sentence = f"its schema is number {done}, this program knows {known}; use a newer one"
         raise ForeignStoreError(sentence)
     if done < known:
-        return Looked(None, [older(done, known)])
+        return ReadOnlyResult(None, [older(done, known)])
     connection.execute(READING, prepare=False)
     try:
         session = PostgresSession(connection, NodeIds(), None)
-        return Looked(job(SqlTransaction(session, schema.words, foreign=True)), [])
+        return ReadOnlyResult(job(SqlTransaction(session, schema.words, foreign=True)), [])
     finally:
         connection.execute("ROLLBACK", prepare=False)
 
