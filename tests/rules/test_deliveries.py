@@ -25,8 +25,8 @@ from pubqueue.rules.deliveries import (
     NoteDeliveryAnswer,
     NoteFeatures,
     Outcome,
-    Place,
     Repeating,
+    Standing,
     Step,
     Then,
     UnansweredFacts,
@@ -51,8 +51,8 @@ SILENCE   GIVE_UP  GIVE_UP  GIVE_UP  SILENCED
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 CELLS = [
-    (step, DeliveryAnswer[heard], Outcome(Then[then], Place[place]))
-    for heard, *each, place in ROWS
+    (step, DeliveryAnswer[heard], Outcome(Then[then], Standing[standing]))
+    for heard, *each, standing in ROWS
     for step, then in zip(Step, each, strict=True)
 ]
 

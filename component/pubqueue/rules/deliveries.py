@@ -71,7 +71,7 @@ class Then(Enum):
     """So have all that are unanswered by the subscriber."""
 
 
-class Place(Enum):
+class Standing(Enum):
     """What happens to the subscription."""
 
     STAYS = auto()
@@ -87,16 +87,16 @@ class Outcome(Struct, frozen=True, gc=False):
     """What follows. The worker is never blamed: no failure of the item is counted."""
 
     then: Then
-    place: Place = Place.STAYS
+    standing: Standing = Standing.STAYS
 
 
 IGNORED: Final = Outcome(Then.IGNORE)
 ARRIVED: Final = Outcome(Then.END)
 ERRORS: Final = {
-    DeliveryAnswer.GONE: Outcome(Then.BOUNCE, Place.ENDS),
-    DeliveryAnswer.FAILED: Outcome(Then.BOUNCE, Place.PASSED_OVER),
+    DeliveryAnswer.GONE: Outcome(Then.BOUNCE, Standing.ENDS),
+    DeliveryAnswer.FAILED: Outcome(Then.BOUNCE, Standing.PASSED_OVER),
     DeliveryAnswer.UNABLE: Outcome(Then.MESSAGE),
-    DeliveryAnswer.SILENCE: Outcome(Then.GIVE_UP, Place.SILENCED),
+    DeliveryAnswer.SILENCE: Outcome(Then.GIVE_UP, Standing.SILENCED),
 }
 
 OUTCOMES: Final = {

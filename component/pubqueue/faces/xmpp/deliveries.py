@@ -221,7 +221,7 @@ class Deliveries:
                 self._ask(sent, self._as_message)
             case rules.Then.BOUNCE:
                 self._drop(sent)
-                self._bounce(sent.to, sent.seq, sent.token, outcome.place, sent.mark)
+                self._bounce(sent.to, sent.seq, sent.token, outcome.standing, sent.mark)
             case _:
                 pass
 
@@ -235,8 +235,10 @@ class Deliveries:
         if isinstance(reply, Unanswered) and reply.delivery is not None:
             self._write_message(reply.delivery)
 
-    def _bounce(self, to: Jid, seq: int, token: int, place: rules.Place, mark: str | None) -> None:
-        back = Bounce(to, seq, token, gone=place is rules.Place.ENDS, bounced=True, mark=mark)
+    def _bounce(
+        self, to: Jid, seq: int, token: int, standing: rules.Standing, mark: str | None
+    ) -> None:
+        back = Bounce(to, seq, token, gone=standing is rules.Standing.ENDS, bounced=True, mark=mark)
         self._broker.submit(back, _nothing)
 
     def _pass_on(
@@ -244,8 +246,8 @@ class Deliveries:
     ) -> None:
         """Note an answer to another instance; one that comes too late shows that its sender is there."""
         if answer in {rules.DeliveryAnswer.GONE, rules.DeliveryAnswer.FAILED}:
-            place = rules.OUTCOMES[rules.Step.ACKNOWLEDGED, answer].place
-            self._bounce(jid, seq, token, place, None)
+            standing = rules.OUTCOMES[rules.Step.ACKNOWLEDGED, answer].standing
+            self._bounce(jid, seq, token, standing, None)
         elif jid in self._given_up:
             del self._given_up[jid]
             self._broker.submit(Arrive(jid), _nothing)
