@@ -63,8 +63,8 @@ def test_a_change_is_found_by_who_imports_it_and_by_who_comes_to_it():
     assert here in importing([file("harness.imports")])
     assert here in importing([here])
     assert test in importing([file(of_it)])
-    assert test not in importing([file("pubqueue.rules.once")])
-    assert test in imports.reaching([file("pubqueue.rules.once")])
+    assert test not in importing([file("pubqueue.rules.publish_keys")])
+    assert test in imports.reaching([file("pubqueue.rules.publish_keys")])
 
 
 def test_what_was_read_before_is_read_again_after_a_change(tmp_path, monkeypatch):

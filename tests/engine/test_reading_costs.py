@@ -36,7 +36,7 @@ from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadConnections,
 from pubqueue.rules.messages import ListMessages, ReadMessage
 from pubqueue.rules.nodeconfig import PUSHED, Settings
 from pubqueue.rules.nodes import Configure, Create, GetAffiliations, SetAffiliations
-from pubqueue.rules.once import ReadUsedKey
+from pubqueue.rules.publish_keys import ReadUsedKey
 from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.rules.registrations import ListPushed, ListRegistrations
 from pubqueue.rules.retrieve import AskNewest, ReadNewer, Retrieve

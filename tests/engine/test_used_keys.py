@@ -13,7 +13,7 @@ from pubqueue.engine.rows import KEY_TOTALS, USED_KEYS
 from pubqueue.model.decision import DoneTogether, Published, Refusal
 from pubqueue.model.entities import ItemId, Jid, Millis, NodeName
 from pubqueue.model.records import ROW, KeyTotal, PublishKey, mark_of_key
-from pubqueue.rules import once
+from pubqueue.rules import publish_keys
 from pubqueue.rules.access import AutoCreation
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
@@ -124,7 +124,7 @@ def test_keys_are_forgotten_in_time_and_count_no_more(shell):
 
 
 def test_the_keys_of_an_account_are_bounded_for_it_alone(shell, monkeypatch):
-    monkeypatch.setattr(once, "MAX_KEPT", 2 * (ROW + 1))
+    monkeypatch.setattr(publish_keys, "MAX_KEPT", 2 * (ROW + 1))
     replies = [one.reply for one in shell.batch(*(under(name, name) for name in "abc")).decisions]
     assert [isinstance(reply, Published) for reply in replies] == [True, True, False]
     assert replies[2].refusal is Refusal.TOO_MANY_KEYS

@@ -10,7 +10,7 @@ import structlog
 
 from pubqueue.model.decision import SecretKept
 from pubqueue.model.records import ServiceSecret
-from pubqueue.rules.once import KeepSecret
+from pubqueue.rules.publish_keys import KeepSecret
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

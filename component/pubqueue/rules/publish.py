@@ -24,7 +24,6 @@ from pubqueue.rules.access import Action, AutoCreation
 from pubqueue.rules.feed import Guests, fed_on, named, refusal, too_much
 from pubqueue.rules.nodeconfig import Settings, agrees
 from pubqueue.rules.nodes import make_node
-from pubqueue.rules.once import once
 from pubqueue.rules.publication import (
     PLACES,
     TAKEN,
@@ -36,6 +35,7 @@ from pubqueue.rules.publication import (
     new_item,
     placed,
 )
+from pubqueue.rules.publish_keys import publish_with_key
 from pubqueue.rules.room import (
     Growth,
     full,
@@ -76,7 +76,7 @@ ANOTHER: Final = "there is another item {}"
 def publish_at_once(request: Publish, facts: PublishFacts) -> Decision:
     """Decide a publish. The items count as published only once the changes are committed."""
     if request.key is not None:
-        return once(publish_at_once, request, facts)
+        return publish_with_key(publish_at_once, request, facts)
     decision = publish_alone(request, facts)
     if facts.node is None:
         return decision
@@ -397,7 +397,7 @@ def mark(request: MarkPublish, facts: MarkFacts) -> Decision:
     def rule(wanted: Publish, known: PublishFacts) -> Decision:
         return _marked(wanted, known, request, facts)
 
-    return once(rule, request.publish, facts.publish)
+    return publish_with_key(rule, request.publish, facts.publish)
 
 
 def _marked(

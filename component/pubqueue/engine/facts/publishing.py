@@ -39,7 +39,6 @@ from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, Other, Others, ma
 from pubqueue.rules.audience import CROWD
 from pubqueue.rules.feed import elsewhere, follows, is_guest, too_much
 from pubqueue.rules.nodeconfig import Settings, configure
-from pubqueue.rules.once import KeepSecretFacts, UsedKeyFacts
 from pubqueue.rules.publication import PLACES, TAKEN, Fed, Known, Met, PublishFacts
 from pubqueue.rules.publish import (
     JUDGED,
@@ -51,6 +50,7 @@ from pubqueue.rules.publish import (
     ResumeFacts,
     SliceFacts,
 )
+from pubqueue.rules.publish_keys import KeepSecretFacts, UsedKeyFacts
 from pubqueue.rules.room import growth_by, surplus
 from pubqueue.rules.trimming import room_for
 
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Draft, Item, Jid, Node, Principal, Subscription
     from pubqueue.model.notices import Audience, Everybody
     from pubqueue.model.records import Feeding, MarkedPublish, PublishKey
-    from pubqueue.rules.once import KeepSecret, ReadUsedKey
     from pubqueue.rules.publication import Publish
     from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
+    from pubqueue.rules.publish_keys import KeepSecret, ReadUsedKey
     from pubqueue.rules.room import Allowance
 
 

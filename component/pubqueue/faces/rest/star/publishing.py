@@ -20,8 +20,8 @@ from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, seconds
 from pubqueue.model.records import PublishKey
-from pubqueue.rules.once import ReadUsedKey
 from pubqueue.rules.publication import Publish
+from pubqueue.rules.publish_keys import ReadUsedKey
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

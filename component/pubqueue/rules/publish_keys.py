@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # A publish that is refused does not use its key.
 
 
-def once(
+def publish_with_key(
     rule: Callable[[Publish, PublishFacts], Decision], request: Publish, facts: PublishFacts
 ) -> Decision:
     """Decide a publish with a key by the rule for those without, unless the key was used."""

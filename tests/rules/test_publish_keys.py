@@ -40,7 +40,9 @@ from pubqueue.model.records import (
     size_of_ids,
 )
 from pubqueue.model.transactions import Mark
-from pubqueue.rules.once import (
+from pubqueue.rules.publication import Known, Publish, PublishFacts
+from pubqueue.rules.publish import publish_at_once
+from pubqueue.rules.publish_keys import (
     KeepSecret,
     KeepSecretFacts,
     ReadUsedKey,
@@ -48,8 +50,6 @@ from pubqueue.rules.once import (
     keep_secret,
     read_used_key,
 )
-from pubqueue.rules.publication import Known, Publish, PublishFacts
-from pubqueue.rules.publish import publish_at_once
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.validity import of_publish, of_stage
 
