@@ -94,7 +94,7 @@ async def test_calls_of_all_and_of_an_address_are_bounded(health, monkeypatch, b
 
 
 async def test_a_watch_whose_request_does_not_come_ends(side, channel, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "TIMEOUT", 0.1)
     watch = channel.stream_stream("/grpc.health.v1.Health/Watch")(silent())
     assert await asyncio.wait_for(watch.code(), TIMEOUT) is StatusCode.DEADLINE_EXCEEDED
 
@@ -102,8 +102,8 @@ async def test_a_watch_whose_request_does_not_come_ends(side, channel, monkeypat
 class TestShort:
     @pytest.fixture(autouse=True)
     def times(self, monkeypatch):
-        monkeypatch.setattr(module, "LONGEST", 0.2)
-        monkeypatch.setattr(module, "PATIENCE", 0.2)
+        monkeypatch.setattr(module, "REFLECTION_TIMEOUT", 0.2)
+        monkeypatch.setattr(module, "TIMEOUT", 0.2)
 
     async def test_a_call_of_reflection_ends(self, channel):
         async def asked():

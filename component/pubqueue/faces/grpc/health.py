@@ -46,10 +46,10 @@ MAX_CALLS_OF_ADDRESS: Final = 500
 MAX_CALLS_OF_CONNECTION: Final = 20
 """Calls that may be open in all, from one address, and on one connection. Many clients watch, each on a connection of its own."""
 
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds until a request has come, and a call of `Check` has ended."""
 
-LONGEST: Final = 60.0
+REFLECTION_TIMEOUT: Final = 60.0
 """Seconds that a call of reflection may last."""
 
 TOO_LARGE: Final = CallError(
@@ -84,9 +84,11 @@ class Health:
             answers: AsyncGenerator[Any, None] = reflected.ServerReflectionInfo(requests, None)
             return answers
 
-        check, watch = self._row(self._check, HealthCheckRequest, PATIENCE), self._watch
+        check, watch = self._row(self._check, HealthCheckRequest, TIMEOUT), self._watch
         health = {"Check": check, "Watch": self._row(watch, HealthCheckRequest, None)}
-        asked = {"ServerReflectionInfo": self._row(reflect, ServerReflectionRequest, LONGEST)}
+        asked = {
+            "ServerReflectionInfo": self._row(reflect, ServerReflectionRequest, REFLECTION_TIMEOUT)
+        }
         for name, rows in ((own, health), (reflection.SERVICE_NAME, asked)):
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, rows),))
 
@@ -110,7 +112,7 @@ class Health:
     async def _watch(self, requests: AsyncIterator[Any]) -> AsyncGenerator[Message, None]:
         unknown = HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 first = await _first(requests)
         except TimeoutError:
             raise TOO_LONG from None
