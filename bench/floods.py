@@ -50,7 +50,7 @@ QUIET: Final = 2.0
 """Seconds for which Bob is alone."""
 LASTING: Final = 4.0
 """Seconds for which a flood goes on, or stays, once all of it has been sent."""
-MOST: Final = 40.0
+FLOOD_TIMEOUT: Final = 40.0
 """Seconds after which a flood has to have sent what it can."""
 NEVER: Final = 99_999_999
 DESCRIPTORS: Final = 30_000
@@ -330,7 +330,7 @@ def _unfinished(ports: Ports, over: Event, path: str, many: tuple[int, int], by:
         with suppress(OSError):
             callers.append(Caller(ports["grpc"], path, many[1], by))
     began = moved = time.monotonic()
-    while time.monotonic() < min(began + MOST, moved + LASTING) and not over.is_set():
+    while time.monotonic() < min(began + FLOOD_TIMEOUT, moved + LASTING) and not over.is_set():
         for caller in tuple(callers):
             try:
                 if caller.go_on():
@@ -546,7 +546,7 @@ def flooding(flood: Flood, ports: Ports) -> Iterator[Callable[[], bool]]:
         yield lambda: not process.is_alive()
     finally:
         over.set()
-        process.join(MOST)
+        process.join(FLOOD_TIMEOUT)
         process.kill()
 
 

@@ -74,7 +74,7 @@ ANSWERED: Final = 0.025
 """Seconds for an answer to a login, or to the request for a WebSocket."""
 SETTLING: Final = 10.0
 """Seconds after which nothing is under way any more."""
-PATIENCE: Final = 0.25
+TIMEOUT: Final = 0.25
 """Seconds for an answer: requests that are not whole get none."""
 ANSWER: Final = b"HTTP/1.1 "
 LINK: Final = re.compile(rb"<https?://[^/>]+(/[!-=?-~]*)>")
@@ -205,7 +205,7 @@ def _over_http(*parts: str) -> Callable[[House, Random, AsyncExitStack], Awaitab
                 fed.feed(piece)
                 await turns()
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await fed.is_over.wait()
             except TimeoutError:
                 fed.hang_up()
@@ -239,11 +239,11 @@ async def _grpc(house: House, random: Random, ends: AsyncExitStack) -> Fuzz:
         call = kind(f"/{rpc.containing_service.full_name}/{rpc.name}")
         try:
             if rpc.server_streaming:
-                stream = call(_each(said), metadata=metadata, timeout=PATIENCE)
+                stream = call(_each(said), metadata=metadata, timeout=TIMEOUT)
                 async for one in stream:
                     caller.remember_raw(rpc, one)
             else:
-                timeout = PATIENCE if rpc.name.startswith("Pull") else None
+                timeout = TIMEOUT if rpc.name.startswith("Pull") else None
                 one = await call(said[0], metadata=metadata, timeout=timeout)
                 caller.remember_raw(rpc, one)
         except grpc.aio.AioRpcError as problem:

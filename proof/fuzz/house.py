@@ -319,7 +319,7 @@ OWN_ITEM: Final = re.compile(rb"item \d+ \xc3\xa4 <&>\r\n")
 # The honest client: publishes what has never been there, takes it, compares it, and settles it.
 
 
-class Line(Protocol):
+class HonestConnection(Protocol):
     """How an honest client publishes and takes over a protocol."""
 
     async def put(self, body: bytes) -> None:
@@ -332,8 +332,8 @@ class Line(Protocol):
 class Honest:
     """Does its work beside everything else. `waits` are the seconds that each round has taken."""
 
-    def __init__(self, line: Line) -> None:
-        self._line, self._number = line, 0
+    def __init__(self, connection: HonestConnection) -> None:
+        self._connection, self._number = connection, 0
         self.waits: list[float] = []
 
     async def work(self) -> None:
@@ -349,8 +349,8 @@ class Honest:
         try:
             async with asyncio.timeout(TIMEOUT):
                 for body in bodies:
-                    await self._line.put(body)
-                found = [await self._line.get() for _ in bodies]
+                    await self._connection.put(body)
+                found = [await self._connection.get() for _ in bodies]
         except TimeoutError:
             raise LostError(f"no answer to the honest client at {bodies}") from None
         if found != bodies:

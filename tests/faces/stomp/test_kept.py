@@ -17,7 +17,7 @@ from harness.servers.users import SERVICE
 from pubqueue.faces.listener.budget import KEPT, SHARES, SMALL, STRANGERS
 from pubqueue.faces.stomp.client import OVERHEAD, Answers, Wire, size_of
 from pubqueue.faces.stomp.codec import COMMANDS, V12, Fault, Frame, FrameReader, Side, write
-from pubqueue.faces.stomp.protocol import MOST_BEFORE_LOGIN
+from pubqueue.faces.stomp.protocol import MAX_BYTES_BEFORE_LOGIN
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
@@ -144,7 +144,7 @@ async def test_little_may_come_behind_a_connect(served):
     behind = write(Frame("SEND", {"destination": "/queue/jobs", "receipt": "r"}, b"x" * 4_000), V12)
     patient.write(write(connect, V12) + behind)
     assert [(await patient.hear()).command for _ in "ab"] == ["CONNECTED", "RECEIPT"]
-    hasty.write(write(connect, V12) + b"\n" * MOST_BEFORE_LOGIN + b"x" * 100_000)
+    hasty.write(write(connect, V12) + b"\n" * MAX_BYTES_BEFORE_LOGIN + b"x" * 100_000)
     await ended(hasty, "not connected")
 
 

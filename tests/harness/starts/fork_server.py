@@ -63,7 +63,7 @@ def started(server: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not message:
             os._exit(0)
         ours, its = os.pipe()
-        told, gate = os.pipe()
+        adopted, gate = os.pipe()
         between = os.fork()
         if not between:
             child = os.fork()
@@ -72,12 +72,12 @@ def started(server: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 os._exit(0)
             for file in (ours, its, gate):
                 os.close(file)
-            os.read(told, 1)  # until it is adopted
-            os.close(told)
+            os.read(adopted, 1)  # until it is adopted
+            os.close(adopted)
             return pickle.loads(message), files
         os.waitpid(between, 0)
         server.send(os.read(ours, 20))
-        for file in (ours, its, told, gate, *files):
+        for file in (ours, its, adopted, gate, *files):
             os.close(file)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-MOST: Final = 40 << 20
+MAX_BYTES: Final = 40 << 20
 """Bytes that all clients of the process together may have kept."""
 
 SMALL: Final = 4 << 10
@@ -34,7 +34,7 @@ class Budget:
     leave, and never take from them: an owner with less than the largest one keeps what it has. Strangers have a part of it.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_BYTES) -> None:
         self.most, self.size = most, 0
         self._owners: dict[str, dict[Keeper, int]] = {}
         """The keepers of each owner, in the order in which they began."""

@@ -36,7 +36,7 @@ WORD: Final = "stomp"
 BEFORE_LOGIN: Final = codec.FrameBounds(headers=32, line=2048, head=4096, body=4096)
 """The limits of a client that has not logged in."""
 
-MOST_BEFORE_LOGIN: Final = BEFORE_LOGIN.head + BEFORE_LOGIN.body
+MAX_BYTES_BEFORE_LOGIN: Final = BEFORE_LOGIN.head + BEFORE_LOGIN.body
 """Bytes that may come behind CONNECT before it is answered."""
 
 UNDER_WAY: Final = 256
@@ -63,7 +63,7 @@ LOGIN_LATER: Final = Problem(
 TOO_MANY: Final = Problem(Message.TOO_MANY_CONNECTIONS, "the user has too many connections")
 TOO_EARLY: Final = Problem(
     Message.NOT_CONNECTED,
-    f"at most {MOST_BEFORE_LOGIN} bytes may come before CONNECT is answered",
+    f"at most {MAX_BYTES_BEFORE_LOGIN} bytes may come before CONNECT is answered",
 )
 GIVEN_UP: Final = Problem(
     Message.TOO_MUCH_KEPT,
@@ -181,7 +181,7 @@ class StompProtocol(asyncio.Protocol):
         size = self._reader.kept + self._wire.waiting
         if self.session is not None:
             size += self.session.kept
-        elif self.stage is Stage.PROVING and size > MOST_BEFORE_LOGIN:
+        elif self.stage is Stage.PROVING and size > MAX_BYTES_BEFORE_LOGIN:
             self.fail(TOO_EARLY)
             return
         if size > SMALL or self._is_counted:
