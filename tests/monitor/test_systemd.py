@@ -20,7 +20,7 @@ from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.observe import Phase
 from pubqueue.model.decision import Refused
-from pubqueue.monitor.systemd import STATUS, ServiceManager, service_manager, watchdog
+from pubqueue.monitor.process import STATUS, ServiceManager, service_manager, watchdog
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue_demo.prosody import Prosody

@@ -26,8 +26,7 @@ from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.replies import About
-from pubqueue.monitor.process import ProcessObservers
-from pubqueue.monitor.systemd import service_manager
+from pubqueue.monitor.process import ProcessObservers, service_manager
 from pubqueue.stores import Timed, shown_address
 from pubqueue.wiring.faces import faces_of, over_http
 
