@@ -26,7 +26,6 @@ HELD = {
     "engine/facts/publishing": "engine/test_feeding",
     "engine/facts/queue": "engine/test_machine",
     "engine/facts/reading": "engine/test_new_items",
-    "engine/facts/scheduling": "engine/test_firing",
     "engine/facts/transactions": "engine/transactions/test_commit",
     "engine/fan_out": "engine/test_crowd_news",
     "engine/listings": "stores/sqlite/test_store",
