@@ -13,8 +13,7 @@ import structlog
 from pubqueue import logs
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.unread import unread
-from pubqueue.config.checks import http_tls
-from pubqueue.config.loading import load
+from pubqueue.config.loading import http_tls, load
 from pubqueue.config.reloading import Reloader
 from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.engine.ports import StoreError

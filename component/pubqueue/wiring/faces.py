@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 
 from pubqueue import __version__
-from pubqueue.config.checks import http_places
+from pubqueue.config.loading import http_places
 from pubqueue.config.users import service_of
 from pubqueue.engine.face import kept_secret
 from pubqueue.faces.checks import THIS_HOST, ConfigError
