@@ -11,7 +11,7 @@ from pubqueue.model.changes import RemoveItem
 from pubqueue.model.decision import Decision, Done, Refusal
 from pubqueue.model.entities import ItemId, NodeName
 from pubqueue.model.replies import NodePage
-from pubqueue.rules.inspect import AskPowers, Peek, ReadWorkers
+from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.rules.read import ReadNodes
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.unlock import Dismiss, FreeLocks
@@ -59,6 +59,16 @@ def test_the_nodes_one_may_run_are_named_up_to_a_bound(shell, monkeypatch):
         powers = shell.do(AskPowers(by))
         assert ([node.name for node in powers.nodes], powers.more) == (["a", "b"], True)
     assert shell.do(AskPowers(who(ETL))).nodes == ()  # it publishes
+
+
+def test_the_storage_of_all_nodes_is_added_up_in_steps_as_at_once(shell, monkeypatch):
+    for name in ("a", "b", "c"):
+        shell.do(a_queue(NodeName(name)))
+    shell.do(publishes("last", node=NodeName("c")))
+    at_once = shell.do(AskService(ADMIN))
+    monkeypatch.setattr(inspecting, "SUMMED", 2)
+    assert (at_once.nodes, at_once.kept.accounts, at_once.kept.items) == (3, 1, 1)
+    assert shell.do(AskService(ADMIN)).kept == at_once.kept
 
 
 def test_a_managed_page_leaves_out_what_one_may_only_read(shell):

@@ -6,7 +6,9 @@ import pytest
 from harness.patience import until
 from structlog.testing import capture_logs
 
-from pubqueue.engine.face import PlaceTakenError, RunningFaces
+from pubqueue.engine import face as module
+from pubqueue.engine.face import PlaceTakenError, RunningFaces, kept_secret
+from pubqueue.model.decision import Refusal, Refused, SecretKept
 
 
 class Place:
@@ -110,3 +112,16 @@ async def test_errors_on_entering_are_raised(waiting):
 
     with pytest.raises(ValueError, match="secret"):
         await RunningFaces([Refused(), Place()], waiting).entered()
+
+
+async def test_a_secret_is_asked_for_until_the_store_keeps_one(monkeypatch):
+    monkeypatch.setattr(module, "RETRY", 0)
+    replies, asked = [Refused(Refusal.STORE_FAILED), SecretKept(b"of the first instance")], []
+
+    async def handle(request):
+        asked.append(request.proposed)
+        return replies.pop(0)
+
+    secret = await kept_secret(handle, None, "links")
+    assert (secret, replies) == (b"of the first instance", [])
+    assert [(one.name, len(one.value)) for one in asked] == [("links", module.SECRET_BYTES)] * 2
