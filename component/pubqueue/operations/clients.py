@@ -139,14 +139,6 @@ ENABLE: Final = _changing(
 )
 
 
-def _ask_unregister(by: Principal, given: Given) -> Request:
-    return Unregister(by, NodeName(given.one("node")), given.one("registration"))
-
-
-def _unregistered(_page: Registrations, given: Given) -> Answer:
-    return Answer(f"The registration {given.one('registration')} has ended.", ((1,),))
-
-
 END: Final = Operation(
     "registration-end",
     "End a registration",
@@ -154,8 +146,10 @@ END: Final = Operation(
     Power.NODES,
     (NODE, NAME),
     _NUMBER,
-    _ask_unregister,
-    _unregistered,
+    lambda by, given: Unregister(by, NodeName(given.one("node")), given.one("registration")),
+    lambda _page, given: Answer(
+        f"The registration {given.one('registration')} has ended.", ((1,),)
+    ),
     single=True,
     changes=True,
     command="registration end",
@@ -239,10 +233,6 @@ def _holders(page: ConnectionPage) -> Iterator[tuple[str, str]]:
         yield one.address, f"{one.address} from {one.peer} (holds {count(one.holds, 'item')})"
 
 
-def _ask_end_connection(by: Principal, given: Given) -> Request:
-    return EndConnection(by, Jid(given.one("connection")))
-
-
 def _connection_ended(reply: ConnectionEnded, _given: Given) -> Answer:
     if not reply.is_here:
         note = f"This instance has no connection {reply.address}."
@@ -267,7 +257,7 @@ END_CONNECTION: Final = Operation(
         ),
     ),
     (Column("count", "Connections ended", Cell.COUNT),),
-    _ask_end_connection,
+    lambda by, given: EndConnection(by, Jid(given.one("connection"))),
     _connection_ended,
     single=True,
     changes=True,
@@ -322,10 +312,6 @@ def _senders(page: KeptMessages) -> Iterator[tuple[str, str]]:
         yield one.account, f"{one.account} ({count(one.messages, 'message')})"
 
 
-def _ask_drop(by: Principal, given: Given) -> Request:
-    return DropMessages(by, Jid(given.one("account")))
-
-
 def _dropped(reply: MessagesEnded, given: Given) -> Answer:
     note = f"{count(reply.count, 'message')} of {given.one('account')} dropped."
     return Answer(note, ((reply.count,),))
@@ -344,7 +330,7 @@ DROP: Final = Operation(
         ),
     ),
     (Column("count", "Messages dropped", Cell.COUNT),),
-    _ask_drop,
+    lambda by, given: DropMessages(by, Jid(given.one("account"))),
     _dropped,
     single=True,
     changes=True,

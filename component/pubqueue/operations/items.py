@@ -434,10 +434,6 @@ RELEASE: Final = Operation(
 )
 
 
-def _purged(reply: replies.Emptied, _given: Given) -> Answer:
-    return Answer(f"{count(reply.items, 'item')} of {reply.node} deleted.", ((reply.items,),))
-
-
 PURGE: Final = Operation(
     "purge",
     "Delete all items of a node",
@@ -446,7 +442,9 @@ PURGE: Final = Operation(
     (NODE,),
     (Column("count", "Deleted", Cell.COUNT),),
     lambda by, given: Purge(by, node_of(given)),
-    _purged,
+    lambda reply, _given: Answer(
+        f"{count(reply.items, 'item')} of {reply.node} deleted.", ((reply.items,),)
+    ),
     single=True,
     changes=True,
     final=True,
@@ -536,10 +534,6 @@ DEAD: Final = Operation(
 )
 
 
-def _ask_reasons(by: Principal, given: Given) -> Request:
-    return ReadReasons(by, node_of(given), given.one("after") or None, given.number("max"))
-
-
 def _reasons(page: replies.ReasonPage, _given: Given) -> Answer:
     rows = tuple((one.reason, one.count, one.last, one.first) for one in page.reasons)
     of = f"{count(page.looked, 'dead item')} of {page.node}"
@@ -560,7 +554,9 @@ REASONS: Final = Operation(
         Column("last", "Last death", Cell.MOMENT),
         Column("first", "First death", Cell.MOMENT, more=True),
     ),
-    _ask_reasons,
+    lambda by, given: ReadReasons(
+        by, node_of(given), given.one("after") or None, given.number("max")
+    ),
     _reasons,
     place="reason",
 )

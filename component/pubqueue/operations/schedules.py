@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Headers, Principal
-    from pubqueue.model.schedules import Fired, Schedule, SchedulePage
+    from pubqueue.model.schedules import Schedule, SchedulePage
     from pubqueue.operations.model import Given, Row
 
 
@@ -367,10 +367,6 @@ RESUME: Final = _to_one(
 )
 
 
-def _fired(reply: Fired, _given: Given) -> Answer:
-    return Answer(f"{reply.id} is published.", ((reply.id,),))
-
-
 FIRE: Final = Operation(
     "schedule-fire",
     "Publish an item of a schedule now",
@@ -379,7 +375,7 @@ FIRE: Final = Operation(
     (ANY,),
     (Column("id", "Item"),),
     lambda by, given: schedules.FireNow(by, given.one("schedule")),
-    _fired,
+    lambda reply, _given: Answer(f"{reply.id} is published.", ((reply.id,),)),
     single=True,
     changes=True,
     command="schedule fire",

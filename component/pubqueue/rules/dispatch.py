@@ -216,11 +216,7 @@ def next_turns(limit: int, turns: int, line: Sequence[Item]) -> list[Item]:
 
     A lower limit ends no turn: no new one begins until fewer are in progress.
     """
-    return sorted(line, key=_publish)[: max(0, limit - turns)]
-
-
-def _publish(item: Item) -> int:
-    return item.seq
+    return sorted(line, key=lambda item: item.seq)[: max(0, limit - turns)]
 
 
 # How many items of a node may be delivered now, if its owner has limited the rate.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.xml.fields import Field as NodeField
     from pubqueue.faces.xmpp.xml.refusals import StanzaError
     from pubqueue.model.decision import Done, Request
-    from pubqueue.model.entities import Node, Principal
+    from pubqueue.model.entities import Principal
     from pubqueue.model.replies import NodePage, Peeked, Powers, Worker, WorkerPage
     from pubqueue.model.schedules import Definition, Schedule, SchedulePage
     from pubqueue.operations.model import Row
@@ -176,10 +176,6 @@ def _ask_create(by: Principal, given: Given) -> Request:
 # A changed schedule: its second form begins with what stands.
 
 
-def _ask_one(by: Principal, given: Given) -> Request:
-    return SHOW.ask(by, parameters_of(SHOW, given))
-
-
 def _show_one(page: SchedulePage, _given: Given) -> Form:
     (one,) = page.schedules
     values = _field_values(one.definition)
@@ -207,14 +203,6 @@ def _field_values(what: Definition) -> dict[str, tuple[str, ...]]:
 PENDING_NODE: Final = "pubsub#node"
 
 
-def _approves(node: Node) -> bool:
-    return node.config.access_model is AccessModel.AUTHORIZE
-
-
-def _ask_pending(by: Principal, given: Given) -> Request:
-    return SendPending(by, node_of(given, PENDING_NODE))
-
-
 def _show_pending(_done: Done, given: Given) -> Result:
     node = node_of(given, PENDING_NODE)
     return Result(f"The pending requests of {node} are sent to you, up to {AT_ONCE} at a time.")
@@ -230,13 +218,13 @@ GET_PENDING: Final = Command(
             choose_node(
                 "Requests to subscribe",
                 "Choose the node whose requests you want to answer.",
-                fits=_approves,
+                fits=lambda node: node.config.access_model is AccessModel.AUTHORIZE,
                 none="You own no nodes whose subscriptions need approval.",
                 var=PENDING_NODE,
                 form_type=ns.SUBSCRIBE_AUTHORIZATION,
             ),
         ),
-        CommandStep(_ask_pending, _show_pending),
+        CommandStep(lambda by, given: SendPending(by, node_of(given, PENDING_NODE)), _show_pending),
     ),
 )
 
@@ -259,7 +247,7 @@ BY_HAND: Final[Mapping[str, Command]] = {
     "schedule-change": of(
         CHANGE,
         offering(CHANGE, CHANGE.parameter("schedule")),
-        CommandStep(_ask_one, _show_one),
+        CommandStep(lambda by, given: SHOW.ask(by, parameters_of(SHOW, given)), _show_one),
         doing(CHANGE),
     ),
     "get-pending": GET_PENDING,
