@@ -88,12 +88,29 @@ def filled(operation):
     )
 
 
+def asks(operation, words):
+    return operation.ask(BOSS, fit(operation, Given(words), SAME))
+
+
 def test_each_operation_asks_what_the_core_knows():
-    requests = {
-        name: one.ask(BOSS, fit(one, filled(one), SAME)) for name, one in OPERATIONS.items()
-    }
+    requests = {name: asks(one, filled(one)) for name, one in OPERATIONS.items()}
     assert {name for name, one in requests.items() if type(one) not in RULES} == set()
     assert {name for name, one in requests.items() if one.by is not BOSS} == set()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_each_optional_parameter_is_asked_for(operation):
+    """One of its values makes another request than none."""
+    whole = filled(operation)
+    by_reason = any(one.name == "reason" for one in operation.parameters)  # `after` goes on with it
+    for one in operation.parameters:
+        if one.required or one.name not in whole or (one.name == "after" and by_reason):
+            continue
+        flags = ("0", "1") if one.kind is ParameterKind.FLAG else whole[one.name]
+        values = [value for value, _ in one.choices] or flags
+        asked = [asks(operation, whole | {one.name: (value,)}) for value in values]
+        rest = {name: value for name, value in whole.items() if name != one.name}
+        assert any(each != asks(operation, rest) for each in asked), one.name
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
