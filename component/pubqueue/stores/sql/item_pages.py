@@ -11,14 +11,14 @@ from pubqueue.model.entities import NO_TIME, Draft, Item, ItemId, NodeName, Stat
 from pubqueue.model.replies import ItemEntry
 from pubqueue.model.transactions import StagedItem, TakenId, WinnerRow
 from pubqueue.stores.sql.columns import items_of, unpacked, with_payloads
-from pubqueue.stores.sql.session import packed_keys
+from pubqueue.stores.sql.session import SqlSession, firsts, packed_keys, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.engine.rows import Judged
     from pubqueue.model.transactions import SetAside
-    from pubqueue.stores.sql.session import SqlSession, Values
+    from pubqueue.stores.sql.session import Values
 
 
 # Pages of items.
@@ -112,14 +112,6 @@ def _contents(
     ]
 
 
-def _dead(
-    session: SqlSession, which: listings.DeadItems, after: int | None, limit: int
-) -> list[Item]:
-    return items_of(
-        session, session.rows("dead", session.contents_of(which.node), after or 0, limit)
-    )
-
-
 def _done(
     session: SqlSession, which: listings.DoneItems, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
@@ -129,29 +121,11 @@ def _done(
     )
 
 
-def _locks_from_last(
-    session: SqlSession, _which: listings.LocksFromLast, after: tuple[int, int] | None, limit: int
-) -> list[Item]:
-    return items_of(session, session.rows("locks_from_last", *(after or LAST_OF_ALL), limit))
-
-
-def _delayed_from_last(
-    session: SqlSession, _which: listings.DelayedFromLast, after: tuple[int, int] | None, limit: int
-) -> list[Item]:
-    return items_of(session, session.rows("delayed_from_last", *(after or LAST_OF_ALL), limit))
-
-
 def _items_from_last(
     session: SqlSession, _which: listings.ItemsFromLast, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
     before = LAST_OF_ALL[0] if after is None else after[1]
     return items_of(session, session.rows("items_from_last", before, limit))
-
-
-def _locks(
-    session: SqlSession, _which: listings.Locks, after: tuple[int, int] | None, limit: int
-) -> list[Item]:
-    return items_of(session, session.rows("locks", *(after or (0, 0)), limit))
 
 
 def _held_by(
@@ -171,13 +145,6 @@ def _shown(
     rows = _fitting(session, query, values, which.room)
     items = items_of(session, rows)
     return [ItemEntry(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
-
-
-def _stride(
-    session: SqlSession, which: listings.Stride, after: int | None, limit: int
-) -> list[int]:
-    rows = session.rows("number_further_on", session.contents_of(which.node), after or 0, limit)
-    return [row[0] for row in rows]
 
 
 def _held_of(session: SqlSession, which: listings.HeldOf, _after: object, limit: int) -> list[int]:
@@ -208,13 +175,6 @@ def _group_keys(
     return [(ids.get(node, 0), group) for node, group in wanted]
 
 
-def _waiting_groups(
-    session: SqlSession, which: listings.WaitingGroups, after: str | None, limit: int
-) -> list[str]:
-    rows = session.rows("waiting_groups", session.contents_of(which.node), after or "", limit)
-    return [row[0] for row in rows]
-
-
 def _newest_of_each(
     session: SqlSession, which: listings.NewestItems, _after: object, limit: int
 ) -> list[tuple[NodeName, int]]:
@@ -234,23 +194,23 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.Places:                _places,
     listings.PlaceOf:               _place_of,
     listings.Items:                 _items,
-    listings.DeadItems:             _dead,
+    listings.DeadItems:             paged("dead", 0, items_of, of=SqlSession.contents_of),
     listings.WithoutSum:            _without_sum,
     listings.Contents:              _contents,
     listings.DoneItems:             _done,
-    listings.LocksFromLast:         _locks_from_last,
-    listings.DelayedFromLast:       _delayed_from_last,
+    listings.LocksFromLast:         paged("locks_from_last", LAST_OF_ALL, items_of),
+    listings.DelayedFromLast:       paged("delayed_from_last", LAST_OF_ALL, items_of),
     listings.ItemsFromLast:         _items_from_last,
-    listings.Locks:                 _locks,
+    listings.Locks:                 paged("locks", (0, 0), items_of),
     listings.HeldBy:                _held_by,
     listings.HeldOf:                _held_of,
     listings.ItemEntries:           _shown,
-    listings.Stride:                _stride,
+    listings.Stride:                paged("number_further_on", 0, firsts, of=SqlSession.contents_of),
     listings.NewestItem:            _newest,
     listings.NewestItems:           _newest_of_each,
     listings.GroupTurns:            _group_turns,
     listings.GroupLines:            _group_lines,
-    listings.WaitingGroups:         _waiting_groups,
+    listings.WaitingGroups:         paged("waiting_groups", "", firsts, of=SqlSession.contents_of),
 }
 # fmt: on
 

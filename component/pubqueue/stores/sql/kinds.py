@@ -39,7 +39,7 @@ from pubqueue.model.entities import Affiliation, ItemId
 from pubqueue.model.schedules import Definition, Schedule, Source
 from pubqueue.model.transactions import Version
 from pubqueue.stores.sql import commits
-from pubqueue.stores.sql.session import SqlSession, packed_keys
+from pubqueue.stores.sql.session import SqlSession, packed_keys, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,12 +84,6 @@ def _bytes(session: SqlSession, which: li.MessageBytes, _after: None, limit: int
     return [bytes(message) for (message,) in session.rows("message_bytes", which.mark, limit)]
 
 
-def _over(
-    session: SqlSession, which: li.MessagesOver, _after: None, limit: int
-) -> list[records.KeptMessage]:
-    return messages(None, None, session.rows("messages_over", which.now, limit))
-
-
 def _message_of(
     session: SqlSession, which: li.MessagesOf, _after: None, limit: int
 ) -> list[records.KeptMessage]:
@@ -97,20 +91,15 @@ def _message_of(
     return messages(None, None, rows)
 
 
-def _accounts(
-    session: SqlSession, _which: li.MessageAccounts, after: str | None, limit: int
-) -> list[records.AccountMessages]:
-    return [
-        records.AccountMessages(*row)
-        for row in session.rows("message_accounts", after or "", limit)
-    ]
-
-
 MESSAGE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.MessageBytes: _bytes,
-    li.MessagesOver: _over,
+    li.MessagesOver: lambda session, which, _after, limit: messages(
+        None, None, session.rows("messages_over", which.now, limit)
+    ),
     li.MessagesOf: _message_of,
-    li.MessageAccounts: _accounts,
+    li.MessageAccounts: paged(
+        "message_accounts", "", lambda _, rows: [records.AccountMessages(*row) for row in rows]
+    ),
 }
 
 
@@ -423,17 +412,11 @@ def facts_of_schedule(one: Schedule) -> Values:
     return definition, one.source.value, one.by, *state, one.revision
 
 
-def _all(
-    session: SqlSession, _which: li.Schedules, after: str | None, limit: int
-) -> list[Schedule]:
-    return [schedule_of(row) for row in session.rows("all_schedules", after or "", limit)]
-
-
 def _due(session: SqlSession, which: li.DueSchedules, _after: object, limit: int) -> list[str]:
     return [row[0] for row in session.rows("due_schedules", which.now, limit)]
 
 
 SCHEDULE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
-    li.Schedules: _all,
+    li.Schedules: paged("all_schedules", "", lambda _, rows: [*map(schedule_of, rows)]),
     li.DueSchedules: _due,
 }

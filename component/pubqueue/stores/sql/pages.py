@@ -13,13 +13,10 @@ from pubqueue.model.transactions import Attempt, Record
 from pubqueue.stores.sql import item_pages, kinds
 from pubqueue.stores.sql.columns import node_of, record_of, subscription_of
 from pubqueue.stores.sql.item_pages import BACK, BEHIND_ALL
-from pubqueue.stores.sql.session import packed_keys
+from pubqueue.stores.sql.session import SqlSession, firsts, packed_keys, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pubqueue.model.entities import NodeName
-    from pubqueue.stores.sql.session import SqlSession
 
 
 # Pages of nodes, subscriptions and affiliations.
@@ -40,7 +37,7 @@ def found_nodes(
         query, values = "page_nodes_but", (*access, place, packed_keys(which.but), limit)
     else:
         query, values = "page_nodes_with" if access else "page_nodes", (*access, place, limit)
-    return [_node(session, row) for row in session.rows(f"{query}{back}", *values)]
+    return _made(session, session.rows(f"{query}{back}", *values))
 
 
 def _nodes_named(
@@ -48,8 +45,8 @@ def _nodes_named(
 ) -> list[Node]:
     ends = after or which.prefix, _behind(which.prefix)
     access = () if which.access is None else (which.access.value,)
-    rows = session.rows("nodes_named_with" if access else "nodes_named", *access, *ends, limit)
-    return [_node(session, row) for row in rows]
+    query = "nodes_named_with" if access else "nodes_named"
+    return _made(session, session.rows(query, *access, *ends, limit))
 
 
 def _nodes_of_account_named(
@@ -60,10 +57,8 @@ def _nodes_of_account_named(
     return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
 
 
-def _nodes_pushed(
-    session: SqlSession, _which: listings.NodesPushed, after: str | None, limit: int
-) -> list[Node]:
-    return [_node(session, row) for row in session.rows("nodes_pushed", after or "", limit)]
+def _made(session: SqlSession, rows: list[Any]) -> list[Node]:
+    return [_node(session, row) for row in rows]
 
 
 def _behind(prefix: str) -> str:
@@ -76,13 +71,6 @@ def _node(session: SqlSession, row: Any) -> Node:  # noqa: ANN401  # a node's co
     return node_of(row)
 
 
-def _ready_nodes(
-    session: SqlSession, _which: listings.ReadyNodes, after: int | None, limit: int
-) -> list[listings.Look]:
-    rows = session.rows("ready_nodes", after or 0, limit)
-    return [listings.Look(*row) for row in rows]
-
-
 def _free_subscriptions(
     session: SqlSession,
     which: listings.FreeSubscriptions,
@@ -92,14 +80,6 @@ def _free_subscriptions(
     node = session.id(which.node)
     rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
     return [subscription_of({node: which.node}, row) for row in rows]
-
-
-def _subscribers(
-    session: SqlSession, which: listings.Subscribers, after: Jid | None, limit: int
-) -> list[Jid]:
-    return [
-        row[0] for row in session.rows("subscribers_of", session.id(which.node), after or "", limit)
-    ]
 
 
 def _several_of(
@@ -124,60 +104,16 @@ def subscriptions_of(
     return [subscription_of({node: which.node}, row) for row in rows]
 
 
-def _subscriber_roles(
-    session: SqlSession, which: listings.SubscriberRoles, after: Jid | None, limit: int
-) -> list[tuple[Jid, Affiliation, SubscriptionState]]:
-    rows = session.rows("subscriber_roles", session.id(which.node), after or "", limit)
-    return [(jid, Affiliation(word), SubscriptionState(state)) for jid, word, state in rows]
-
-
-def _reviews(
-    session: SqlSession, _which: listings.Reviews, after: NodeName | None, limit: int
-) -> list[NodeName]:
-    return [row[0] for row in session.rows("reviews", after or "", limit)]
-
-
-def _node_sums(
-    session: SqlSession, _which: listings.NodeSums, after: tuple[Jid, int] | None, limit: int
-) -> list[tuple[int, Holding]]:
-    rows = session.rows("node_sums", *(after or ("", 0)), limit)
-    return [(last, Holding(*facts)) for *facts, last in rows]
-
-
-def _trims(
-    session: SqlSession, _which: listings.Trims, after: NodeName | None, limit: int
-) -> list[NodeName]:
-    return [row[0] for row in session.rows("trims", after or "", limit)]
-
-
-def _seeks(
-    session: SqlSession, _which: listings.Seeks, after: NodeName | None, limit: int
-) -> list[NodeName]:
-    return [row[0] for row in session.rows("seeks_under_way", after or "", limit)]
-
-
-def _keeping(
-    session: SqlSession, _which: listings.Keeping, after: NodeName | None, limit: int
-) -> list[NodeName]:
-    return [row[0] for row in session.rows("queues_that_keep", after or "", limit)]
-
-
 def _moved_to(
     session: SqlSession, which: listings.MovedTo, _after: object, limit: int
 ) -> list[str]:
     return [row[0] for row in session.rows("moved_to", which.node)][:limit]
 
 
-def _former_subscribers(
-    session: SqlSession, which: listings.FormerSubscribers, after: Jid | None, limit: int
-) -> list[Jid]:
-    return [row[0] for row in session.rows("former_subscribers", which.node, after or "", limit)]
-
-
-def _unnotified_nodes(
-    session: SqlSession, _which: listings.UnnotifiedNodes, after: int | None, limit: int
-) -> list[tuple[int, NodeName]]:
-    return session.rows("unnotified_nodes", after or 0, limit)
+def _roles(
+    _session: SqlSession, rows: list[Any]
+) -> list[tuple[Jid, Affiliation, SubscriptionState]]:
+    return [(jid, Affiliation(word), SubscriptionState(state)) for jid, word, state in rows]
 
 
 def affiliations_of(
@@ -214,13 +150,6 @@ def holders(
 ) -> list[Jid]:
     """Return addresses that hold items."""
     return [Jid(jid) for (jid,) in session.rows("holders_of", after or "", "%", limit)]
-
-
-def known_resources(
-    session: SqlSession, _which: listings.KnownResources, after: str | None, limit: int
-) -> list[Jid]:
-    """Return the known full JIDs of all accounts."""
-    return [Jid(jid) for (jid,) in session.rows("known_resources", after or "", limit)]
 
 
 def _like(which: listings.ConnectionsOf | listings.HoldersOf) -> str:
@@ -307,27 +236,27 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.Nodes:                 _nodes,
     listings.NodesNamed:            _nodes_named,
     listings.NodesOfAccountNamed:   _nodes_of_account_named,
-    listings.NodesPushed:           _nodes_pushed,
-    listings.ReadyNodes:            _ready_nodes,
+    listings.NodesPushed:           paged("nodes_pushed", "", _made),
+    listings.ReadyNodes:            paged("ready_nodes", 0, lambda _, rows: [listings.Look(*row) for row in rows]),
     listings.FreeSubscriptions:     _free_subscriptions,
-    listings.Subscribers:           _subscribers,
+    listings.Subscribers:           paged("subscribers_of", "", firsts, of=SqlSession.id),
     listings.SubscriptionsOf:       subscriptions_of,
     listings.SeveralOf:             _several_of,
-    listings.SubscriberRoles:       _subscriber_roles,
-    listings.Reviews:               _reviews,
-    listings.Trims:                 _trims,
-    listings.Seeks:                 _seeks,
-    listings.Keeping:               _keeping,
-    listings.NodeSums:              _node_sums,
+    listings.SubscriberRoles:       paged("subscriber_roles", "", _roles, of=SqlSession.id),
+    listings.Reviews:               paged("reviews", "", firsts),
+    listings.Trims:                 paged("trims", "", firsts),
+    listings.Seeks:                 paged("seeks_under_way", "", firsts),
+    listings.Keeping:               paged("queues_that_keep", "", firsts),
+    listings.NodeSums:              paged("node_sums", ("", 0), lambda _, rows: [(last, Holding(*facts)) for *facts, last in rows]),
     listings.MovedTo:               _moved_to,
-    listings.FormerSubscribers:     _former_subscribers,
-    listings.UnnotifiedNodes:           _unnotified_nodes,
+    listings.FormerSubscribers:     paged("former_subscribers", "", firsts, of=lambda _, node: node),
+    listings.UnnotifiedNodes:       paged("unnotified_nodes", 0, lambda _, rows: rows),
     listings.AffiliationsOf:        affiliations_of,
     listings.NodesOfAccount:        nodes_of_account,
     listings.ConnectionsOf:         connections_of,
     listings.HoldersOf:             holders_of,
     listings.Holders:               holders,
-    listings.KnownResources:        known_resources,
+    listings.KnownResources:        paged("known_resources", "", firsts),
     listings.SubscriptionsOfAccount: subscriptions_of_account,
     listings.NodeEntries:           _tallies,
     listings.Counted:               _counted,

@@ -365,3 +365,32 @@ def served_from(done: int, known: int) -> str:
 def unlike(done: int, known: int) -> str:
     """Return the reason why a store cannot be read as it is: another version of the program has made its schema."""
     return f"its schema is number {done}, that of this program {known}; use the version that serves from it"
+
+
+# Pages of rows behind a place.
+
+
+def paged(
+    query: str,
+    begin: object,
+    make: Callable[[SqlSession, list[Any]], list[Any]],
+    *,
+    of: Callable[[SqlSession, NodeName], object] | None = None,
+) -> Callable[[SqlSession, Any, Any, int], list[Any]]:
+    """Return a function that reads a listing by a statement, whose values are a place and a limit.
+
+    `begin` is the place before all rows, and `make` makes the entries. If the listing is of a node, `of` is the first value.
+    """
+
+    def read(session: SqlSession, which: Any, after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # any listing
+        place = after or begin
+        within = () if of is None else (of(session, which.node),)
+        behind = place if isinstance(place, tuple) else (place,)
+        return make(session, session.rows(query, *within, *behind, limit))
+
+    return read
+
+
+def firsts(_session: SqlSession, rows: list[Any]) -> list[Any]:
+    """Return the first column of each row."""
+    return [row[0] for row in rows]

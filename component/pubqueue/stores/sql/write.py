@@ -464,10 +464,6 @@ def _drop_receipts(session: SqlSession, seqs: Sequence[int]) -> None:
     session.many("drop_receipts", [(seq,) for seq in seqs])
 
 
-def _add_receipts(session: SqlSession, receipts: Sequence[tuple[int, Jid]]) -> None:
-    session.many("add_receipt", receipts)
-
-
 def _purge(session: SqlSession, change: changes.PurgeNode) -> None:
     """Give the node new contents; a sweep removes the old ones, slice by slice."""
     node = session.id(change.node)
@@ -477,20 +473,9 @@ def _purge(session: SqlSession, change: changes.PurgeNode) -> None:
     session.nodes.forget(change.node)
 
 
-def _begin_review(session: SqlSession, change: changes.BeginReview) -> None:
-    session.run("begin_review", session.id(change.node))
-
-
-def _end_review(session: SqlSession, change: changes.EndReview) -> None:
-    session.run("end_review", session.id(change.node))
-
-
-def _begin_trim(session: SqlSession, change: changes.BeginTrim) -> None:
-    session.run("begin_trim", session.id(change.node))
-
-
-def _end_trim(session: SqlSession, change: changes.EndTrim) -> None:
-    session.run("end_trim", session.id(change.node))
+def _run(query: str) -> Callable[[SqlSession, Any], None]:
+    """Return a function that runs a statement for the node of a change."""
+    return lambda session, change: session.run(query, session.id(change.node))
 
 
 def _end_subscriptions(session: SqlSession, change: changes.EndSubscriptions) -> None:
@@ -524,14 +509,10 @@ def _note_sums(session: SqlSession, change: changes.NoteSums) -> None:
         )
 
 
-def _forget_events(session: SqlSession, change: changes.ForgetEvents) -> None:
-    session.run("forget_events", change.through)
-
-
 # fmt: off
 ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
     "anew":          _drop_receipts,
-    "receipts":      _add_receipts,
+    "receipts":      lambda session, receipts: session.many("add_receipt", receipts),
     "subscriptions": write_subscriptions,
     "nodes":         change_nodes,
     "resources":     write_resources,
@@ -544,13 +525,13 @@ ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
 BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
     changes.PurgeNode:    _purge,
     changes.DropFormer:     _part_with,
-    changes.BeginReview:  _begin_review,
-    changes.EndReview:    _end_review,
-    changes.BeginTrim:    _begin_trim,
-    changes.EndTrim:      _end_trim,
+    changes.BeginReview:  _run("begin_review"),
+    changes.EndReview:    _run("end_review"),
+    changes.BeginTrim:    _run("begin_trim"),
+    changes.EndTrim:      _run("end_trim"),
     changes.EndSubscriptions: _end_subscriptions,
     changes.Forget:       _forget,
-    changes.ForgetEvents: _forget_events,
+    changes.ForgetEvents: lambda session, change: session.run("forget_events", change.through),
     changes.NoteSamples:  note_samples,
     changes.NoteSums:     _note_sums,
     SetAside:     item_pages.set_aside,
