@@ -13,8 +13,12 @@ TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 def of_family(pid: int) -> float:
     """Return the seconds of a process, its children, and its ended children."""
     own = _fields(Path(f"/proc/{pid}/stat"))
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return sum(own) * TICK + sum(_living(Path(f"/proc/{child}/stat")) for child in children)
+    return sum(own) * TICK + sum(_living(Path(f"/proc/{child}/stat")) for child in children(pid))
+
+
+def children(pid: int) -> tuple[int, ...]:
+    """Return the processes that a process has started and that run."""
+    return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def beside_the_main_thread(pid: int) -> float:

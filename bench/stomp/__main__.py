@@ -13,6 +13,7 @@ from rich.console import Console
 
 from bench.__main__ import names
 from bench.profile import show
+from bench.stomp import page
 from bench.stomp.brokers import BROKERS, installed, pubqueue, started
 from bench.stomp.codecs import frames_per_second
 from bench.stomp.loads import PARTS, Work, lives
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 WIDTH: Final = 150
 CODEC: Final = "codec"
 NOTE: Final = """\
-An item's life is a SEND with a receipt, a MESSAGE, and an ACK without one. pubqueue (SQLite) and beanstalkd (-f0) confirm what
-is on disk; RabbitMQ confirms once it has written, or once the message was acknowledged, if that is sooner. A worker
-of beanstalkd holds one item, as its protocol has it. Figures are the median of the rounds (smallest-largest), CPU is
-the broker's, user and system, all threads; "ours, x" is pubqueue's figure divided by this one, in the same round."""
+An item's life is a publish with a confirmation, a delivery, and an acknowledgement; over STOMP a SEND with a receipt, a MESSAGE,
+and an ACK without one. pubqueue (SQLite), beanstalkd (-f0), Redis (appendfsync always) and PostgreSQL confirm what is on disk; RabbitMQ
+confirms once it has written, or once the message was acknowledged, if that is sooner. A worker of beanstalkd holds one item,
+as its protocol has it. Redis is asked for entries by its workers, which keep and count no failures; Procrastinate runs in the clients, so
+a part of its cost is theirs. Figures are the median of the rounds (smallest-largest), CPU is the broker's, user and system, all threads and
+processes; "ours, x" is pubqueue's figure divided by this one, in the same round."""
 
 
 @click.command(context_settings={"show_default": True})
@@ -54,6 +57,7 @@ the broker's, user and system, all threads; "ours, x" is pubqueue's figure divid
     type=click.Path(file_okay=False, path_type=Path),
     help="Instead, profile pubqueue in a round of item lives, into this folder.",
 )
+@click.option("--write", is_flag=True, help="Also write the table of README.md and its picture.")
 def main(
     *,
     items: int,
@@ -65,8 +69,9 @@ def main(
     parts: list[str],
     brokers: list[str],
     folder: Path | None,
+    write: bool,
 ) -> None:
-    """Compare pubqueue's STOMP with RabbitMQ's, and with beanstalkd."""
+    """Compare pubqueue's STOMP with RabbitMQ's, and with beanstalkd, Redis and Procrastinate."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     work = Work(items, payload, window, seconds, connections)
@@ -87,6 +92,8 @@ def main(
     if CODEC in parts:
         console.print(codec_table(frames_per_second(work.body), payload))
     console.print(NOTE, highlight=False)
+    if write:
+        page.write(found)
 
 
 async def measure(

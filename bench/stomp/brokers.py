@@ -9,18 +9,23 @@ import sys
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.contestants import ROOT
+from bench.measure import processor_time
+from bench.processors import children
+from bench.stomp.others import ProcrastinateClient, RedisClient
 from bench.stomp.thin import HOST, BeanstalkClient, StompClient
 from bench.wire import BenchError
 from pubqueue.accounts import credentials
+from pubqueue_demo.postgres import Postgres
 from pubqueue_demo.process import ChildError, spawn
 from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from bench.stomp.thin import Client
@@ -67,10 +72,12 @@ class Broker:
     name: str
     pid: int
     port: int
-    login: tuple[str, str] | None
+    login: tuple[str, str] | None = None
     """The headers of STOMP clients; None for another protocol."""
     more: bytes = b""
     """The headers of a SEND that is on disk before its receipt."""
+    connect: Callable[[], Awaitable[Client]] | None = None
+    """How a client connects that does not speak STOMP."""
 
     @property
     def has_beats(self) -> bool:
@@ -79,12 +86,17 @@ class Broker:
 
     async def client(self, beats: str = "0,0", host: str = HOST) -> Client:
         """Return a client that has logged in."""
-        if self.login is None:
-            return await BeanstalkClient.to(self.port, host)
+        if self.connect is not None:
+            return await self.connect()
+        assert self.login is not None
         client = await StompClient.to(self.port, host)
         client.more = self.more
         await client.connect(*self.login, beats)
         return client
+
+    def spent(self) -> float:
+        """Return the seconds of processor time that it has used, with the processes that it has started."""
+        return sum(map(processor_time, (self.pid, *children(self.pid))))
 
 
 @asynccontextmanager
@@ -136,7 +148,28 @@ async def beanstalkd(folder: Path) -> AsyncIterator[Broker]:
     (port,) = free_ports(1)
     words = [_program("beanstalkd"), "-l", HOST, "-p", str(port), "-b", str(folder), "-f", "0"]
     async with running("beanstalkd", words, folder, port) as pid:
-        yield Broker("beanstalkd", pid, port, None)
+        yield Broker("beanstalkd", pid, port, connect=partial(BeanstalkClient.to, port))
+
+
+@asynccontextmanager
+async def redis(folder: Path) -> AsyncIterator[Broker]:
+    """Serve with Redis, which syncs its log of commands before it answers."""
+    (port,) = free_ports(1)
+    place = ("--bind", HOST, "--port", str(port), "--dir", str(folder))
+    disk = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+    words = [_program("redis"), *place, *disk]
+    async with running("redis", words, folder, port) as pid:
+        await RedisClient.make_group(port)
+        yield Broker("redis", pid, port, connect=partial(RedisClient.to, port))
+
+
+@asynccontextmanager
+async def in_postgresql(_folder: Path) -> AsyncIterator[Broker]:
+    """Serve the tables of Procrastinate with PostgreSQL, which syncs its log at each commit."""
+    async with Postgres() as postgres:
+        await ProcrastinateClient.make_tables(postgres.address)
+        connect = partial(ProcrastinateClient.to, postgres.address)
+        yield Broker("procrastinate", postgres.pid, postgres.port, connect=connect)
 
 
 @asynccontextmanager
@@ -181,6 +214,7 @@ async def _accepts(port: int) -> bool:
 PROGRAMS: Final[Mapping[str, str]] = {
     "rabbitmq": "/usr/lib/rabbitmq/bin/rabbitmq-server",  # the program in PATH serves the machine
     "beanstalkd": "beanstalkd",
+    "redis": "redis-server",
 }
 """The programs of others."""
 
@@ -188,6 +222,8 @@ BROKERS: Final[Mapping[str, Callable[[Path], AbstractAsyncContextManager[Broker]
     "pubqueue": pubqueue,
     "rabbitmq": rabbitmq,
     "beanstalkd": beanstalkd,
+    "redis": redis,
+    "procrastinate": in_postgresql,
 }
 
 

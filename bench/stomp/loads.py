@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.connections import resident
-from bench.measure import processor_time
 from bench.payloads import JSON
 from bench.wire import BenchError
 
@@ -108,10 +107,10 @@ async def lives(broker: Broker, work: Work) -> Figures:
     publisher, workers = await _people(broker)
     flow = Flow(publisher, workers, work.body)
     await flow.run(max(1, work.items // 4), work.window)  # warm-up
-    began, spent, own = time.perf_counter(), processor_time(broker.pid), time.process_time()
+    began, spent, own = time.perf_counter(), broker.spent(), time.process_time()
     await flow.run(work.items, work.window)
     seconds = time.perf_counter() - began
-    spent, own = processor_time(broker.pid) - spent, time.process_time() - own
+    spent, own = broker.spent() - spent, time.process_time() - own
     await _part(publisher, workers)
     return {
         RATE: work.items / seconds,
@@ -139,7 +138,7 @@ async def paced(broker: Broker, work: Work) -> Figures:
 
     for worker in workers:
         worker.on_body = taken
-    began, spent = time.perf_counter(), processor_time(broker.pid)
+    began, spent = time.perf_counter(), broker.spent()
     for number in range(items):
         await asyncio.sleep(max(0.0, began + number / PACE - time.perf_counter()))
         name = b"%08d" % number
@@ -148,7 +147,7 @@ async def paced(broker: Broker, work: Work) -> Figures:
         publisher.flush()
     async with asyncio.timeout(STALLED):
         await over.wait()
-    spent = processor_time(broker.pid) - spent
+    spent = broker.spent() - spent
     await _part(publisher, workers)
     waits.sort()
     middle, rare = waits[len(waits) // 2], waits[len(waits) * 99 // 100]
@@ -165,12 +164,12 @@ async def idle(broker: Broker, work: Work) -> Figures:
     ]
     beating = asyncio.create_task(_beat(clients))
     grown = resident(broker.pid) - before
-    began, spent = time.perf_counter(), processor_time(broker.pid)
+    began, spent = time.perf_counter(), broker.spent()
     await asyncio.sleep(work.seconds)
-    took, spent = time.perf_counter() - began, processor_time(broker.pid) - spent
+    took, spent = time.perf_counter() - began, broker.spent() - spent
     beating.cancel()
     for one in clients:
-        one.close()
+        await one.close()
     return {SHARE: 100 * spent / took, MEMORY: grown * 1024 / count}
 
 
@@ -193,7 +192,7 @@ async def _people(broker: Broker) -> tuple[Client, list[Client]]:
 async def _part(publisher: Client, workers: list[Client]) -> None:
     await asyncio.gather(*(worker.settled() for worker in workers))
     for one in (publisher, *workers):
-        one.close()
+        await one.close()
 
 
 class Part(NamedTuple):

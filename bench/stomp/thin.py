@@ -41,18 +41,31 @@ class Client(Protocol):
     def beat(self) -> None:
         """Send a heart-beat."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End."""
 
 
-class Thin(asyncio.Protocol):
+class Calls:
+    """What a load is called for, and how it may use a client that sends at once."""
+
+    def __init__(self) -> None:
+        self.on_confirmed: Callable[[], None] = lambda: None
+        self.on_body: Callable[[bytes], None] = lambda _body: None
+
+    def flush(self) -> None:
+        """Nothing is pending."""
+
+    def beat(self) -> None:
+        """It has no heart-beats."""
+
+
+class Thin(Calls, asyncio.Protocol):
     """A connection whose frames end with `end`."""
 
     end: bytes
 
     def __init__(self) -> None:
-        self.on_confirmed: Callable[[], None] = lambda: None
-        self.on_body: Callable[[bytes], None] = lambda _body: None
+        super().__init__()
         self.said: list[bytes] = []
         self._rest = b""
         self._answer: asyncio.Future[None] | None = None
@@ -90,7 +103,7 @@ class Thin(asyncio.Protocol):
     def beat(self) -> None:
         self.transport.write(b"\n")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.transport.close()
 
     async def ask(self, data: bytes) -> None:

@@ -58,6 +58,12 @@ class Postgres:
         await self._leave()
 
     @property
+    def pid(self) -> int:
+        """Its first process, which starts the others."""
+        assert self._child is not None, "the server is entered with `async with`"
+        return self._child.pid
+
+    @property
     def _folder(self) -> Path:
         assert self._temp is not None, "the server is entered with `async with`"
         return Path(self._temp.name)

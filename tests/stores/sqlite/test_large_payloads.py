@@ -20,7 +20,7 @@ from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Create, Delete, Purge
 from pubqueue.rules.seek import DropDone, Seek
 from pubqueue.rules.settle import Outcome
-from pubqueue.stores.reading_errors import look
+from pubqueue.stores import run_read_only
 from pubqueue.stores.sql.session import MOST_IN_ROW
 from pubqueue.wiring.checking import see_that_contents_are_sound
 
@@ -50,7 +50,7 @@ def shell(path):
 
 
 def checks(path):
-    look(f"sqlite:///{path}", see_that_contents_are_sound)
+    run_read_only(f"sqlite:///{path}", see_that_contents_are_sound)
 
 
 def apart(shell):
@@ -59,7 +59,7 @@ def apart(shell):
 
 
 def payloads(shell, node=JOBS):
-    return shell.look(lambda tx: [payload for _, payload in tx.contents(node)])
+    return shell.run_read_only(lambda tx: [payload for _, payload in tx.contents(node)])
 
 
 def back_in_its_row(shell):
