@@ -379,8 +379,8 @@ def counting_batches(batch, batches):
 async def test_rights_are_judged_before_anything_is_loaded(laid, monkeypatch):
     """Of 500 accounts of a node none is loaded for a stranger, and two for a change of one of them."""
     loaded = []
-    row = pages.AffiliationRow
-    monkeypatch.setattr(pages, "AffiliationRow", lambda *facts: loaded.append(facts) or row(*facts))
+    row = pages.affiliation_of
+    monkeypatch.setattr(pages, "affiliation_of", lambda *facts: loaded.append(facts) or row(*facts))
     service = await laid(lay_long_queue, 10)
     people = tuple((Jid(f"p{number}@x"), Affiliation.MEMBER) for number in range(500))
     await service.do(SetAffiliations(OWNER, LONG, people))

@@ -49,7 +49,7 @@ class OfRelational:
             "UPDATE subscription SET queue_requests = 0",
             "UPDATE sequence SET next = 0",
             "INSERT INTO receipt VALUES (99, 'ann@x/1')",
-            "INSERT INTO affiliation SELECT id, 'ann@x/1', 'owner' FROM node",
+            "INSERT INTO affiliation SELECT id, 'ann@x/1', 'owner', 0 FROM node",
             "INSERT INTO sequence VALUES ('token', 1)",
         ],
     )
@@ -70,7 +70,9 @@ class OfRelational:
         for name in ("locked", "odd"):
             await lock(store, name)
         await self.ask(store, "UPDATE item SET headers = 'no list' WHERE id IN ('odd', 'old')")
-        await self.ask(store, f"UPDATE subscription SET several = '[1, 2]' WHERE jid = '{ANN}'")
+        await self.ask(
+            store, f"UPDATE subscription SET several = '[1, 2]', sum = NULL WHERE jid = '{ANN}'"
+        )
         due = await store.batch(lambda tx: tx.due(Millis(NOW + 1_000_000), 99))
         found = [(item.id, item.headers) for item in (*due.locks, *due.lives)]
         assert found == [("locked", ()), ("odd", UNREADABLE), ("living", ()), ("old", UNREADABLE)]

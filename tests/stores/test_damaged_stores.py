@@ -6,17 +6,22 @@ from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
-from harness.batches.facts import ANN, JOBS
+from harness.batches.facts import ANN, BOSS, JOBS, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.shell import Shell
 from harness.batches.transactions import stages
 
 from pubqueue.cli import stores
 from pubqueue.engine.ports import ForeignStoreError, StoreError
+from pubqueue.model.records import Registration
+from pubqueue.model.schedules import Definition
+from pubqueue.rules.registrations import Register
+from pubqueue.rules.schedules import AddSchedule
 from pubqueue.stores import run_read_only
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.checking import see_that_contents_are_sound
 
+ROOT = who(BOSS, admin=True)
 FLIP = "UPDATE {} SET payload = CAST('<jOb/>' AS BLOB) WHERE id = 'a'"
 
 
@@ -96,7 +101,39 @@ def test_a_copy_keeps_what_is_damaged_and_says_so(path, tmp_path):
     ):
         result = CliRunner().invoke(command, given)
         assert result.exit_code == 0, result.output
-        assert "damaged before, and copied as they are: 1 items" in result.output
+        assert "damaged before, and copied as they are: 1 rows" in result.output
     for copied in (again, tmp_path / "third.db"):
         with pytest.raises(StoreError, match="damaged: a of jobs"):
             checks(copied)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "name"),
+    [
+        ("node", "creator", "node jobs"),
+        ("affiliation", "jid", "affiliation 1 xoss@x"),
+        ("subscription", "subid", "subscription 1 ann@x/1"),
+        ("schedule", "author", "schedule nightly"),
+        ("registration", "account", "registration push"),
+    ],
+)
+def test_the_check_and_copies_name_and_count_other_damaged_rows(
+    path, tmp_path, table, column, name
+):
+    with closing(Shell(path)) as shell:
+        shell.do(a_queue())
+        shell.batch(joins(ANN, 9))
+        shell.do(AddSchedule(ROOT, Definition("nightly", "0 3 * * *", "UTC", JOBS, b"<work/>")))
+        shell.do(Register(ROOT, Registration("push", ROOT.account, JOBS, queueing=True, words=b"")))
+    checks(path)
+    change(
+        path,
+        f"UPDATE {table} SET {column} = 'x' || substr({column}, 2) WHERE {column} NOT LIKE 'etl%'",
+    )
+    with pytest.raises(StoreError, match=rf"^1 rows are damaged: {name}$"):
+        checks(path)
+    copied = f"sqlite:///{tmp_path}/copy.db"
+    result = CliRunner().invoke(stores.migrate, [f"sqlite:///{path}", copied])
+    assert "damaged before, and copied as they are: 1" in result.output
+    with pytest.raises(StoreError, match=rf"^1 rows are damaged: {name}$"):
+        run_read_only(copied, see_that_contents_are_sound)

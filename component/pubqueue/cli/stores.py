@@ -41,7 +41,7 @@ def copy_and_print(work: Callable[[CopyProgress], Sequence[Copied]], done: str) 
             click.echo(f"{one.table:{width}} {one.rows:>12,} rows, SHA-256 {one.digest[:16]}")
     if damaged := sum(one.damaged for one in copied):
         click.echo(
-            f"damaged before, and copied as they are: {damaged:,} items (`pubqueue check` names them)"
+            f"damaged before, and copied as they are: {damaged:,} rows (`pubqueue check` names them)"
         )
     click.echo(f"{done} and compared: {sum(one.rows for one in copied):,} rows")
 

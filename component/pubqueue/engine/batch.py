@@ -31,7 +31,11 @@ from pubqueue.engine.working_set import OfOneRequest, WorkingSet
 from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
+from pubqueue.rules.damage import SETTINGS_DAMAGED
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.discovery import Describe
 from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodes import Configure, Delete
 from pubqueue.rules.together import (
     Together,
     Volume,
@@ -237,10 +241,20 @@ def decided(context: Context, request: Request) -> Decision | None:
     facts = facts_of(context, request)
     if context.rows.lacking:
         return None
+    if context.rows.met_damage and _is_about_closed(context.rows, request):
+        return SETTINGS_DAMAGED
     decision = rule(request, facts)
     if type(decision.reply) is Refused:
         return _redirected(context.rows, request, decision)
     return decision
+
+
+def _is_about_closed(rows: WorkingSet, request: Request) -> bool:
+    """Return whether the request is about a node whose settings are damaged, and does not set them again or delete the node."""
+    if type(request) in {Configure, Declare, Delete, Describe}:
+        return False
+    node = rows.cache.nodes.get(getattr(getattr(request, "publish", request), "node", None))  # type: ignore[arg-type]  # None is no node
+    return node is not None and node.damaged
 
 
 def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decision | None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import structlog
 from msgspec.structs import replace
 
 from pubqueue.engine.listings import ItemEntries, Items, WinnerRows, WinningDrafts
 from pubqueue.engine.ports import FAR
+from pubqueue.engine.rows import AFFILIATIONS, REGISTRATIONS, SCHEDULES, AffiliationRow, RowKind
 from pubqueue.model.decision import Damaged
-from pubqueue.model.entities import Item
+from pubqueue.model.entities import Item, Node, Subscription
+from pubqueue.model.records import Registration
+from pubqueue.model.schedules import Schedule
 from pubqueue.model.sums import has_sound_head, is_sound, sum_of, with_numbers
 from pubqueue.rules.damage import EndDamaged, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.ports import Transaction
@@ -27,9 +30,19 @@ if TYPE_CHECKING:
     from pubqueue.model.replies import ItemEntry
     from pubqueue.model.transactions import WinnerRow
 
-    Name = tuple[NodeName, ItemId]
 
 R = TypeVar("R")
+
+
+class DamagedRow(NamedTuple):
+    """A row of another table than those of items, which is not what was written."""
+
+    kind: str
+    key: str
+
+
+if TYPE_CHECKING:
+    Name = tuple[NodeName, ItemId] | DamagedRow
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +74,10 @@ class ComparedRows:
         """Return the existing rows; a damaged payload is empty."""
         rows = self._tx.load(needs)
         self._look_at_heads(rows.items)
+        if rows.nodes or rows.subscriptions:
+            self._look_at_rows((*rows.nodes, *rows.subscriptions))
+        for kind in SEALED if rows.of else ():
+            self._look_at_rows(rows.of[kind])
         for at, (seq, payload, known) in enumerate(rows.payloads):
             if not is_sound(known, payload):
                 self._note(seq, None)
@@ -87,7 +104,18 @@ class ComparedRows:
         rows = self._tx.page(which, after, limit)
         if rows and type(rows[0]) is Item:
             self._look_at_heads(rows)  # type: ignore[arg-type]  # all are like the first
+        elif rows and type(rows[0]) in KEYS:
+            self._look_at_rows(rows)
         return rows
+
+    def _look_at_rows(self, rows: Iterable[Any]) -> None:
+        """Note the damaged rows; they are closed, and what that means is for the rules."""
+        for row in rows:
+            if row.damaged:
+                kind = type(row)
+                self._note(
+                    0, DamagedRow(kind.__name__.lower().removesuffix("row"), KEYS[kind](row))
+                )
 
     def _look_at_heads(self, items: list[Item]) -> None:
         for at, item in enumerate(items):
@@ -136,6 +164,18 @@ class ComparedRows:
         ]
 
 
+KEYS: Final[dict[type, Callable[[Any], str]]] = {
+    Node: lambda row: row.name,
+    Subscription: lambda row: f"{row.jid} to {row.node}",
+    AffiliationRow: lambda row: f"{row.account} with {row.node}",
+    Schedule: lambda row: row.name,
+    Registration: lambda row: row.name,
+}
+"""What names a row of each of these kinds."""
+
+SEALED: Final[tuple[RowKind[Any, Any], ...]] = (AFFILIATIONS, SCHEDULES, REGISTRATIONS)
+"""Those of them that are loaded by their keys."""
+
 COMPARED: Final[dict[type, Callable[..., list[Any]]]] = {
     Items: ComparedRows._items,  # noqa: SLF001  # its own
     ItemEntries: ComparedRows._entries,  # noqa: SLF001
@@ -181,6 +221,9 @@ class DamageReports:
         if name not in self._known:
             self._known[name] = None
             self.count += 1
-            log.error("item.damaged", node=name[0], item=name[1])
+            if isinstance(name, DamagedRow):
+                log.error("row.damaged", kind=name.kind, key=name.key)
+            else:
+                log.error("item.damaged", node=name[0], item=name[1])
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)

@@ -408,6 +408,26 @@ class Contents(Listing[Content], frozen=True, gc=False):
     table: str
 
 
+SUMMED: Final = ("node", "affiliation", "subscription", "schedule", "registration")
+"""Tables that have no items, and whose rows have checksums."""
+
+
+class RowSum(Struct, frozen=True, gc=False):
+    """A row of such a table: its place, its key in words, its checksum, and the one that it should have."""
+
+    place: tuple[int, str]
+    name: str
+    known: int | None
+    due: int
+
+
+class RowSums(Listing[RowSum], frozen=True, gc=False):
+    """All rows of one of `SUMMED` by place, `after` is one; or the next of those without a checksum."""
+
+    table: str
+    missing: bool = False
+
+
 class DeadItems(Listing[Item], frozen=True, gc=False):
     """Items that died here or were moved here dead, and are not locked, oldest first; `after` is a number."""
 

@@ -150,6 +150,8 @@ class AffiliationRow(Struct, frozen=True, gc=False):
     node: NodeName
     account: Jid
     affiliation: Affiliation
+    damaged: bool = False
+    """Whether the stored row is not what was written. The affiliation is NONE then."""
 
 
 class Finished(Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
-from pubqueue.engine.damage import ComparedRows
+from pubqueue.engine.damage import ComparedRows, DamagedRow
 from pubqueue.engine.listings import HeldBy, HeldOf, Total
 from pubqueue.engine.rows import (
     AFFILIATIONS,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.rows import Conflict, K, Row, RowKind, Writes
     from pubqueue.model.entities import Item, ItemId, Millis, Node, NodeName, Subscription
 
-    Name = tuple[NodeName, ItemId]
+    Name = tuple[NodeName, ItemId] | DamagedRow
 
 
 # The working set: the store as the rules see it, with the changes of the requests before them.
@@ -60,7 +60,9 @@ class WorkingSet:
     def __init__(self, note: Callable[[int, Name | None], None] = lambda _seq, _name: None) -> None:
         self.cache = RowCache()
         self._note = note
-        """Gets the numbers of items that are damaged."""
+        """Gets the numbers of items that are damaged, and other rows."""
+        self.met_damage = False
+        """Whether a damaged row of another kind than items was loaded."""
         self.pending = PendingWrites(self.cache)
         """The changes of the batch so far. A working set for reading has none."""
         self.first_items: FirstItems | None = None
@@ -84,6 +86,7 @@ class WorkingSet:
 
     def _note_damage(self, seq: int, staged: Name | None) -> None:
         self.cache.damaged.add(seq)
+        self.met_damage |= isinstance(staged, DamagedRow)
         self._note(seq, staged)
 
     def is_damaged(self, item: Item) -> bool:

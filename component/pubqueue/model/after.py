@@ -273,7 +273,8 @@ def node_after(
         case c.ConfigureNode():
             if before is None:
                 return None
-            return replace(before, config=change.config, creator=change.maker or before.creator)
+            creator = change.maker or before.creator
+            return replace(before, config=change.config, creator=creator, damaged=False)
         case c.NoteLeftOut():
             if before is None:
                 return None

@@ -325,9 +325,10 @@ KnownSum = tuple[int, bool, int]
 
 
 class NoteSums(Struct, frozen=True, gc=False):
-    """The checksums of rows that have none yet."""
+    """The checksums of items that have none yet, and of other rows: by table, with the place of each."""
 
     sums: tuple[KnownSum, ...]
+    rows: tuple[tuple[str, tuple[int, str], int], ...] = ()
 
 
 class ReplacePayload(Struct, frozen=True, gc=False):

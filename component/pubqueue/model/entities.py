@@ -387,6 +387,8 @@ class Node(Struct, frozen=True, gc=False):
     bytes: int = 0
     done: int = 0
     done_bytes: int = 0
+    damaged: bool = False
+    """Whether its stored settings are not those that were written. It is closed then (`rules.damage`)."""
 
 
 # The addresses of one account, whatever protocol they use.
@@ -665,6 +667,8 @@ class Subscription(Struct, frozen=True, gc=False):
     """The level of its deliveries; None for that of the queue."""
     several: tuple[Terms, ...] = ()
     """Two or more; or one, if this is one of several taken by itself. () if the JID has no other."""
+    damaged: bool = False
+    """Whether the stored row is not what was written. It is pending then."""
 
     @property
     def listens(self) -> bool:

@@ -506,6 +506,8 @@ class Registration(Struct, frozen=True, gc=False):
     until: Millis = Millis(0)
     revision: int = 0
     """Rises with each change."""
+    damaged: bool = False
+    """Whether the stored row is not what was written. It is disabled then, and nothing else of it is known."""
 
     @property
     def is_pulled(self) -> bool:

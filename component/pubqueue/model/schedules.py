@@ -94,6 +94,8 @@ class Schedule(Struct, frozen=True, gc=False):
     tries: int = 0
     paused: bool = False
     revision: int = 1
+    damaged: bool = False
+    """Whether the stored row is not what was written. It is paused then, and its definition is not known."""
 
     @property
     def name(self) -> str:

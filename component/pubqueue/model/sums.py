@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from msgspec import msgpack
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.model.entities import Headers, Item, ItemId
 
 DAMAGED: Final = "the stored content is damaged"
@@ -73,6 +76,22 @@ def is_sound(known: int | None, payload: bytes) -> bool:
 def is_damaged(item: Item) -> bool:
     """Return whether the item died because its content is damaged."""
     return item.dead_letter is not None and DAMAGED in item.dead_letter.reason
+
+
+def sum_of_row(key: Sequence[object], rest: Sequence[object]) -> int:
+    """Return the checksum of a row by its columns, in tables without items: its upper half is that of its key (decision 151)."""
+    return (key_sum(key) << 32 | key_sum(rest)) - SIGN
+
+
+def key_sum(columns: Sequence[object]) -> int:
+    """Return half a checksum; flags are numbers in one database and none in another."""
+    plain = [int(value) if isinstance(value, bool) else value for value in columns]
+    return crc32(msgpack.encode(plain))
+
+
+def has_key(known: int | None, *key: object) -> bool:
+    """Return whether the key of a row is the one that was written, as far as that is known."""
+    return known is None or known + SIGN >> 32 == key_sum(key)
 
 
 SEAL: Final = b"\xc1"

@@ -264,7 +264,8 @@ def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
     aside.add_metric([], upkeep.aside())
     yield aside
     damaged = _counter(
-        "damaged_items", "Items whose stored content is not what was published; the log names them."
+        "damaged_items",
+        "Items, and other rows, whose stored content is not what was written; the log names them.",
     )
     damaged.add_metric([], upkeep.damaged())
     yield damaged

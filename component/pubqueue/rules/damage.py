@@ -1,14 +1,15 @@
-"""What happens to items whose stored content is not what was published, and to rows whose checksum is not known yet."""
+"""What happens to items whose stored content is not what was published, to nodes with damaged settings, and to rows without a checksum."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pubqueue.model.changes import GiveUp, NoteSums
-from pubqueue.model.decision import Damaged, Decision, Done, Request
-from pubqueue.model.entities import State
+from pubqueue.model.decision import Damaged, Decision, Done, Refusal, Request, refuse
+from pubqueue.model.entities import NO_POLICY, AccessModel, NodeConfig, PublishModel, State
 from pubqueue.model.notices import Unlocked
 from pubqueue.model.sums import DAMAGED, has_sound_head, is_damaged, is_sound, sum_of
 
@@ -74,14 +75,15 @@ class ComputeSums(Request, frozen=True, gc=False):
 
 
 class SumFacts(Struct, frozen=True, gc=False):
-    """The next rows without a checksum, with their payloads."""
+    """The next items without a checksum, with their payloads; or other rows, with the checksums that they get."""
 
     rows: tuple[tuple[Item, bytes], ...]
+    others: tuple[tuple[str, tuple[int, str], int], ...] = ()
 
 
 def compute_sums(request: ComputeSums, facts: SumFacts) -> Decision:
     """Note the checksum of what is stored now; another slice follows while there are more rows."""
-    if not facts.rows:
+    if not facts.rows and not facts.others:
         return Decision(Done())
     sums = tuple(
         [
@@ -89,4 +91,28 @@ def compute_sums(request: ComputeSums, facts: SumFacts) -> Decision:
             for item, payload in facts.rows
         ]
     )
-    return Decision(Done(), (NoteSums(sums),), then=request)
+    return Decision(Done(), (NoteSums(sums, facts.others),), then=request)
+
+
+# Nodes whose stored settings are not what was written. Nothing says which of them is wrong: so no request about the node is done, until an
+# owner sets them again or deletes the node. What else has to go on, such as the end of locks, finds a node that is closed.
+
+SETTINGS_DAMAGED: Final = refuse(
+    Refusal.INTERNAL_FAULT,
+    "the stored settings of the node are damaged: it is closed until an owner configures or deletes it",
+)
+ROW_DAMAGED: Final = refuse(Refusal.INTERNAL_FAULT, "what is stored under the name is damaged")
+
+
+def closed(config: NodeConfig) -> NodeConfig:
+    """Return the settings of a damaged node, without those that let anything in or out."""
+    return replace(
+        config,
+        access_model=AccessModel.WHITELIST,
+        publish_model=PublishModel.PUBLISHERS,
+        subscribe=False,
+        paused=True,
+        publish_paused=True,
+        policy=NO_POLICY,
+        labels="",
+    )

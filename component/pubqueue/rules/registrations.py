@@ -18,6 +18,7 @@ from pubqueue.model.records import (
     Registrations,
 )
 from pubqueue.rules import access
+from pubqueue.rules.damage import ROW_DAMAGED
 
 if TYPE_CHECKING:
     from pubqueue.model.entities import Jid, Node, NodeName, Principal
@@ -137,6 +138,8 @@ def register(request: Register, facts: RegisterFacts) -> Decision:
     if no is not None:
         return refuse(no)
     known = facts.known
+    if known is not None and known.damaged:
+        return ROW_DAMAGED
     if row.account != by.account or (known is not None and known.account != by.account):
         return refuse(Refusal.FORBIDDEN)
     most = MAX_PULLED if row.is_pulled else MAX_OF_ACCOUNT
@@ -156,7 +159,7 @@ def enable(request: Enable, facts: NamedFacts) -> Decision:
     """Disable the registration, or enable it, with its failures reset."""
     if (row := _visible(request.by, request.node, facts)) is None:
         return refuse(Refusal.ITEM_NOT_FOUND)
-    return _put(_next(row, disabled=request.disabled, failures=0))
+    return ROW_DAMAGED if row.damaged else _put(_next(row, disabled=request.disabled, failures=0))
 
 
 def claim(request: Claim, facts: ClaimFacts) -> Decision:
@@ -166,6 +169,8 @@ def claim(request: Claim, facts: ClaimFacts) -> Decision:
     if (row := facts.known) is None:
         return refuse(Refusal.ITEM_NOT_FOUND)
     node = facts.node
+    if row.damaged:
+        return Decision(Registrations((row,)))
     if node is None or node.config.queueing is not row.queueing:
         return Decision(Registrations(()), (DropRow(Registration, row.name),))
     if row.disabled or is_worked_on(row, request.runner, facts.now):
@@ -184,7 +189,7 @@ def note_push(request: NotePush, facts: NamedFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN)
     if (row := facts.known) is None:
         return refuse(Refusal.ITEM_NOT_FOUND)
-    if row.runner != request.runner:
+    if row.damaged or row.runner != request.runner:
         return refuse(Refusal.LOCK_LOST)
     if request.ended:
         return Decision(Registrations((row,)), (DropRow(Registration, row.name),))
@@ -208,6 +213,8 @@ def may_see(by: Principal, row: Registration, affiliation: Affiliation) -> bool:
 
 def _visible(by: Principal, node: NodeName, facts: NamedFacts) -> Registration | None:
     row = facts.known
+    if row is not None and row.damaged and by.admin:
+        return row
     if row is None or row.node != node or not may_see(by, row, facts.affiliation):
         return None
     return row

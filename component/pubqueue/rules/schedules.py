@@ -33,6 +33,7 @@ from pubqueue.model.schedules import (
     TimesWanted,
     draft_of,
 )
+from pubqueue.rules.damage import ROW_DAMAGED
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import publish_at_once
 from pubqueue.rules.validity import (
@@ -232,6 +233,8 @@ def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
     known = facts.schedule
     if known is None:
         return _unknown(request.name)
+    if known.damaged and not request.paused:
+        return ROW_DAMAGED
     if known.paused == request.paused:
         return Decision(Done())
     after = replace(known, paused=request.paused, tries=0, revision=known.revision + 1)
@@ -281,6 +284,7 @@ def _made(
             fired_through=max(through, known.fired_through),
             tries=0,  # the cause may be fixed: the next try is at once
             revision=known.revision + 1,
+            damaged=False,
         )
     return replace(made, due=_due(known, made, facts))
 
@@ -398,6 +402,9 @@ def is_due(schedule: Schedule | None, now: Millis) -> bool:
 def fire(request: FireSchedule, facts: FireFacts) -> Decision:
     """Decide a schedule's turn. If it has nothing left to do, another process was faster, and nothing changes."""
     schedule, now = facts.schedule, facts.now
+    if schedule is not None and schedule.damaged and schedule.due is not None:
+        stopped = PutRow(replace(schedule, due=None))
+        return Decision(Fired(request.name, error=schedule.error, first=True), (stopped,))
     if schedule is None or not is_due(schedule, now):
         return Decision(Fired(request.name))
     times = facts.times
@@ -465,6 +472,8 @@ def fire_now(request: FireNow, facts: FireFacts) -> Decision:
     schedule = facts.schedule
     if schedule is None or facts.publish is None:
         return refuse(Refusal.ITEM_NOT_FOUND, f"there is no schedule {request.name!r}")
+    if schedule.damaged:
+        return ROW_DAMAGED
     done = publish_at_once(publish_of(schedule.definition, facts.now, facts.service), facts.publish)
     if isinstance(done.reply, Refused):
         return done

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pubqueue.config.nodes import Comparison, Preview
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.engine.context import now
-from pubqueue.engine.listings import Contents
+from pubqueue.engine.listings import SUMMED, Contents, RowSums
 from pubqueue.engine.ports import StoreError
 from pubqueue.model.sums import UNREADABLE, sum_of
 from pubqueue.stores import run_read_only
@@ -74,7 +74,7 @@ NAMED: Final = 20
 
 
 def see_that_contents_are_sound(tx: Transaction) -> None:
-    """Compare everything that is stored of items with its checksum.
+    """Compare everything that is stored of items, and the rows that say who may do what, with their checksums.
 
     Raises:
         StoreError: some of it is damaged.
@@ -91,9 +91,23 @@ def see_that_contents_are_sound(tx: Transaction) -> None:
                 if row.headers == UNREADABLE
                 or row.sum not in {None, sum_of(row.id, row.payload, row.group, row.headers)}
             ]
-    if damaged:
-        names = ", ".join(damaged[:NAMED]) + (", ..." if len(damaged) > NAMED else "")
-        raise StoreError(f"the stored content of {len(damaged)} items is damaged: {names}")
+    wrong: list[str] = []
+    for summed in SUMMED:
+        place: tuple[int, str] | None = None
+        while sums := tx.page(RowSums(summed), place, 16 * AT_ONCE):
+            place = sums[-1].place
+            wrong += [one.name for one in sums if one.known not in {None, one.due}]
+    words = "the stored content of {} items is damaged: {}", "{} rows are damaged: {}"
+    if found := [
+        text.format(len(names), _names(names))
+        for text, names in zip(words, (damaged, wrong), strict=True)
+        if names
+    ]:
+        raise StoreError("; ".join(found))
+
+
+def _names(damaged: list[str]) -> str:
+    return ", ".join(damaged[:NAMED]) + (", ..." if len(damaged) > NAMED else "")
 
 
 def _compared(

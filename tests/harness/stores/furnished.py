@@ -15,7 +15,14 @@ from msgspec.json import encode
 from pubqueue.model.entities import NodeConfig, NodeName, Terms
 from pubqueue.model.schedules import Definition
 from pubqueue.model.sums import sum_of
-from pubqueue.stores.sql.columns import packed, packed_config, packed_terms, unpacked
+from pubqueue.stores.sql.columns import (
+    COVERED,
+    covered_sum,
+    packed,
+    packed_config,
+    packed_terms,
+    unpacked,
+)
 from pubqueue.stores.sql.session import MOST_IN_ROW
 from pubqueue.stores.sqlite.schema import prepare
 
@@ -62,7 +69,10 @@ def rows(seed: int = 0, items: int = 60) -> Rows:
 def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
     info = connection.execute(f"PRAGMA table_info({table})").fetchall()
     later = {name: OF_A_KIND[kind] for _, name, kind, *_ in info if name not in row}
-    if "sum" in later:
+    if table in COVERED:
+        key, rest = COVERED[table]
+        later["sum"] = covered_sum(table, [row[name] for name in (*key, *rest)])
+    elif "sum" in later:
         content = row["id"], row["payload"], row["group_name"] or "", unpacked(row["headers"])
         later["sum"] = sum_of(*content)
     values = row | later

@@ -91,7 +91,7 @@ def test_it_reports_what_is_in_it(store, file, tmp_path):
     assert (code, err) == (0, "")
     *tables, damaged, last = out.splitlines()
     assert all(" rows, SHA-256 " in line for line in tables)
-    assert damaged.startswith("damaged before, and copied as they are: 10 items")
+    assert damaged.startswith("damaged before, and copied as they are: 10 rows")
     total = sum(int(line.split()[1].replace(",", "")) for line in tables)
     assert last == f"written and compared: {total:,} rows"
     code, out, err = run("restore", "--store", f"sqlite://{tmp_path}/b.db", file)

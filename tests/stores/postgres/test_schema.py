@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from pubqueue.engine.listings import SUMMED
 from pubqueue.stores.postgres.connection import completed, connected
 from pubqueue.stores.postgres.schema import SQL, prepare
 
@@ -74,6 +75,7 @@ OF_A_COMMIT = {"winner", "met"}
 WALKS = {
     "without_sum": "an index of rows of earlier versions alone",
     "done_without_sum": "likewise",
+    **{f"{table}_without_sum": "likewise" for table in SUMMED},
     "forget_moved": "10,000 places of deleted nodes at most, when another is noted",
     "sweep_usage": "accounts of which something waits; not in the way of a batch",
     "count_nodes": "who asks for the number of all nodes waits for it",

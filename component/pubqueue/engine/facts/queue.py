@@ -338,8 +338,14 @@ def for_damaged(context: Context, request: EndDamaged) -> DamageFacts:
 
 
 def for_sums(context: Context, _request: ComputeSums) -> SumFacts:
-    """Return the next rows without a checksum."""
-    return SumFacts(tuple(context.rows.page(listings.WithoutSum(ROOM), None, SUMS)))
+    """Return the next rows without a checksum: items first."""
+    page = context.rows.page
+    if items := page(listings.WithoutSum(ROOM), None, SUMS):
+        return SumFacts(tuple(items))
+    for table in listings.SUMMED:
+        if rows := page(listings.RowSums(table, missing=True), None, SUMS):
+            return SumFacts((), tuple([(table, row.place, row.due) for row in rows]))
+    return SumFacts(())
 
 
 # Facts for deliveries that are answered, or are not.

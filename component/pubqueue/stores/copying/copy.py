@@ -14,7 +14,7 @@ from msgspec import Struct, msgpack
 from pubqueue.engine.ports import StoreError
 from pubqueue.model.sums import sum_of
 from pubqueue.stores import STORES, shown_address, store_at
-from pubqueue.stores.sql.columns import unpacked
+from pubqueue.stores.sql.columns import COVERED, is_whole, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class _Digest:
         for row in rows:
             self._sha.update(pack(row))
             self.rows += 1
-            if places and is_damaged(row, places):
+            if places and is_damaged(self._table.name, row, places):
                 self.damaged += 1
             if self.rows % self.STEP == 0:
                 self._watch.step(self._what, self.STEP)
@@ -164,14 +164,17 @@ CONTENT: Final = ("sum", "id", "payload", "group_name", "headers")
 def places_of_content(table: DatabaseTable) -> tuple[int, ...]:
     """Return where a row has the checksum and what that is about, empty if its table has none."""
     columns = table.columns
-    return tuple(map(columns.index, CONTENT)) if set(CONTENT) <= set(columns) else ()
+    key, rest = COVERED.get(table.name, (CONTENT[1:], ()))
+    needed = "sum", *key, *rest
+    return tuple(map(columns.index, needed)) if set(needed) <= set(columns) else ()
 
 
-def is_damaged(row: Row, places: tuple[int, ...]) -> bool:
-    """Return whether the content of a row is not what was published."""
-    known, name, payload, group, headers = (row[place] for place in places)
-    if known is None:
-        return False
+def is_damaged(table: str, row: Row, places: tuple[int, ...]) -> bool:
+    """Return whether the content of a row is not what was written."""
+    known, *rest = (row[place] for place in places)
+    if known is None or table in COVERED:
+        return not is_whole(table, known, rest)
+    name, payload, group, headers = rest
     return bool(known != sum_of(name, bytes(payload), group or "", unpacked(headers)))
 
 

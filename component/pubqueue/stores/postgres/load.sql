@@ -21,37 +21,33 @@ CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) 
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = c.node_id OFFSET 0) n;
 
 -- nodes: nodes by their names, with the ids of their contents
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, c.id
+SELECT %(node)s, c.id
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
 -- affiliations: the affiliations of accounts with nodes
-SELECT a.node_id, a.jid, a.affiliation FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
+SELECT a.node_id, a.jid, a.affiliation, a.sum FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM affiliation WHERE node_id = n.key::bigint AND jid = k.value OFFSET 0) a;
 
 -- subscriptions: those of accounts to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value AND node_id = n.key::bigint OFFSET 0) s;
 
 -- subscribers: all subscriptions to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
 
 -- accounts: all subscriptions of accounts
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- jids: all subscriptions of exactly these JIDs
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;

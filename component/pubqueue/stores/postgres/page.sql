@@ -1,33 +1,33 @@
 -- Pages of rows, for the listings of the seam. Nodes are passed as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
 
 -- nodes_named_with: nodes with an access model between two names, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT %(node)s
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.name < $3 ORDER BY n.name LIMIT $4;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
 
 -- Backward, the same before a name.
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE n.access_model = $1 AND n.name < $2 ORDER BY n.name DESC LIMIT $3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE n.access_model = $1 AND n.name < $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name DESC LIMIT $4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -57,34 +57,30 @@ SELECT w.id, (
 ) FROM (SELECT walk.id FROM walk LIMIT $2) w WHERE w.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 
 -- subscribers_of: subscribers of a node that can be notified, by JID
-SELECT jid FROM subscription
+SELECT jid, sum FROM subscription
 WHERE node_id = $1 AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
 ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
 -- subscriptions_of: subscriptions to a node in a state, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) >= left($3::text, 500) AND s.jid > $3
 ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
 -- subscriptions_of_back: the same before a JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) <= left($3::text, 500) AND s.jid < $3
 ORDER BY s.node_id DESC, s.state DESC, left(s.jid, 500) DESC, s.jid DESC LIMIT $4;
 
 -- several_of: subscribers with several subscriptions to a node, by JID, up to one
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = 'subscribed' AND s.several IS NOT NULL
     AND left(s.jid, 500) >= left($2::text, 500) AND left(s.jid, 500) <= left($3::text, 500) AND s.jid > $2 AND s.jid <= $3
@@ -114,7 +110,7 @@ ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
 
 -- nodes_of_account: nodes with which an account has an affiliation
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
+SELECT %(node)s, a.affiliation, a.sum
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
@@ -124,7 +120,7 @@ WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_e
 ORDER BY n.name LIMIT $5;
 
 -- nodes_of_account_back: the same before a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
+SELECT %(node)s, a.affiliation, a.sum
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
@@ -141,15 +137,13 @@ WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2:
     AND ($5::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($5::json)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
 -- subscriptions_of_account_back: the same before a node and a JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 
@@ -296,7 +290,7 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.bef
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes,
+SELECT %(node)s,
     coalesce($4::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND %(ready)s) + (
         SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> '' AND turn IS NULL
     )),

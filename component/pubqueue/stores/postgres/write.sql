@@ -42,14 +42,14 @@ UPDATE former_node SET telling = false WHERE id = (SELECT min(id) FROM former_no
 -- add_subscription: subscriptions that were not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary, several, lock_timeout, qos)
+     temporary, several, lock_timeout, qos, sum)
 SELECT v.node_id, v.jid, v.account, v.subid, v.queue_requests, v.in_flight, v.last_served, v.available <> 0, v.unanswered,
-    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0, v.several, v.lock_timeout, v.qos
+    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0, v.several, v.lock_timeout, v.qos, v.sum
 FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::bigint[], $17::text[]
+    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::bigint[], $17::text[], $18::bigint[]
 ) v(node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-    temporary, several, lock_timeout, qos);
+    temporary, several, lock_timeout, qos, sum);
 
 -- change_subscription: windows, availability and counts of subscriptions
 UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
@@ -63,10 +63,10 @@ FROM (
 
 -- change_terms: states and options of subscriptions
 UPDATE subscription s SET state = v.state, deliver = v.deliver <> 0, expire = v.expire, remind = v.remind,
-    temporary = v.temporary <> 0, several = v.several, lock_timeout = v.lock_timeout, qos = v.qos, subid = v.subid
+    temporary = v.temporary <> 0, several = v.several, lock_timeout = v.lock_timeout, qos = v.qos, sum = v.sum, subid = v.subid
 FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::text[], $10::text[]
-) v(state, deliver, expire, remind, temporary, several, lock_timeout, qos, subid, was)
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[]
+) v(state, deliver, expire, remind, temporary, several, lock_timeout, qos, sum, subid, was)
 WHERE s.subid = v.was;
 
 -- drop_subscription: delete subscriptions; their locks stay

@@ -7,8 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from pubqueue.engine.rows import AffiliationRow
 from pubqueue.model.entities import (
+    Affiliation,
     DeadLetter,
     Headers,
     Item,
@@ -20,13 +23,14 @@ from pubqueue.model.entities import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.model.sums import UNREADABLE
+from pubqueue.model.sums import UNREADABLE, sum_of_row
 from pubqueue.model.transactions import OnTaken, Record, Totals
+from pubqueue.rules.damage import closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pubqueue.model.entities import NodeName
+    from pubqueue.model.entities import Jid, NodeName
     from pubqueue.stores.sql.session import SqlSession
 
 
@@ -69,16 +73,73 @@ def unpacked_terms(text: str) -> tuple[Terms, ...]:
     return msgspec.json.decode(text, type=tuple[Terms, ...])
 
 
+# The checksums of rows that are no items: of the columns that decide what a row means, and not of the counts that each batch changes.
+
+
+def _columns(key: str, rest: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(key.split()), tuple(rest.split())
+
+
+# fmt: off
+COVERED: Final = {
+    "node": _columns("name", "config creator created"),
+    "affiliation": _columns("node_id jid", "affiliation"),
+    "subscription": _columns("node_id jid", "subid state deliver expire remind temporary several lock_timeout qos"),
+    "schedule": _columns("name", "definition source author fired_through due last error tries paused revision"),
+    "registration": _columns("name", "account node queueing words disabled failures error position following runner until revision"),
+}
+# fmt: on
+"""By table the columns of the key and the others, in the order of the statements."""
+
+
+def covered_sum(table: str, columns: Sequence[object], *, damaged: bool = False) -> int:
+    """Return the checksum of a row of the table. That of a row that is known to be damaged is one that does not match."""
+    keys = len(COVERED[table][0])
+    return sum_of_row(columns[:keys], columns[keys:]) ^ damaged
+
+
+def is_whole(table: str, known: int | None, columns: Sequence[object]) -> bool:
+    """Return whether the row is what was written, as far as that is known."""
+    return known is None or known == covered_sum(table, columns)
+
+
 def node_of(row: Sequence[Any]) -> Node:
     """Make a node from its columns; the first is its id."""
-    _, name, config, *facts = row
-    return Node(name, unpacked_config(config), *facts)
+    _, name, config, *facts, known = row
+    if is_whole("node", known, (name, config, *facts[:2])):
+        return Node(name, unpacked_config(config), *facts)
+    return replace(Node(name, _closed(config), *facts), damaged=True)
+
+
+@lru_cache(maxsize=64)
+def _closed(text: str) -> NodeConfig:
+    """Return what can be read of damaged settings, closed to all accounts."""
+    try:
+        return closed(unpacked_config(text))
+    except msgspec.DecodeError:
+        return closed(NodeConfig(queueing='"queueing":false' not in text))
+
+
+def affiliation_of(
+    node: NodeName, number: int, jid: Jid, word: str, known: int | None
+) -> AffiliationRow:
+    """Make an affiliation with a node, which has this number, from its columns."""
+    if is_whole("affiliation", known, (number, jid, word)):
+        return AffiliationRow(node, jid, Affiliation(word))
+    return AffiliationRow(node, jid, Affiliation.NONE, damaged=True)
 
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
     """Make a subscription from its columns; the first is its position in the order of creation."""
-    _, node, jid, subid, requests, in_flight, last_served, available, unanswered, *terms = row
+    _, node, jid, subid, requests, in_flight, last_served, available, unanswered, *terms, known = (
+        row
+    )
     state, deliver, expire, remind, temporary, several, lock_timeout, qos = terms
+    if not is_whole("subscription", known, (node, jid, subid, *terms)):
+        counts = requests, in_flight, last_served, False, unanswered
+        times = True, expire, remind
+        one = Subscription(names[node], jid, subid, *counts, SubscriptionState.PENDING, *times)
+        return replace(one, damaged=True)
     return Subscription(
         *(names[node], jid, subid, requests, in_flight, last_served, available != 0, unanswered),
         *(_STANDINGS[state], deliver != 0, expire, remind, temporary != 0),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from pubqueue.engine import listings as li
 from pubqueue.engine.rows import (
@@ -27,7 +28,6 @@ from pubqueue.engine.rows import (
     USED_KEYS,
     VERSIONS,
     WAITING,
-    AffiliationRow,
     Finished,
     NotedKey,
     NotedRow,
@@ -35,18 +35,19 @@ from pubqueue.engine.rows import (
     StagedSize,
 )
 from pubqueue.model import records
-from pubqueue.model.entities import Affiliation, ItemId
+from pubqueue.model.entities import ItemId, Jid, Millis, NodeName
 from pubqueue.model.schedules import Definition, Schedule, Source
+from pubqueue.model.sums import DAMAGED
 from pubqueue.model.transactions import Version
 from pubqueue.stores.sql import commits
+from pubqueue.stores.sql.columns import affiliation_of, covered_sum, is_whole
 from pubqueue.stores.sql.session import SqlSession, packed_keys, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pubqueue.engine.rows import Needs, RowKind, Rows, Write
+    from pubqueue.engine.rows import AffiliationRow, Needs, RowKind, Rows, Write
     from pubqueue.model.changes import NoteSamples
-    from pubqueue.model.entities import NodeName
     from pubqueue.stores.sql.session import Values
 
     Cells = tuple[Values, Values, Values]
@@ -179,12 +180,13 @@ def sql_of(kind: RowKind[Any, Any]) -> KindInSql:
 
 def _affiliations(session: SqlSession, _kind: object, found: list[Any]) -> list[AffiliationRow]:
     names = session.names({row[0] for row in found})
-    return [AffiliationRow(names[node], jid, Affiliation(word)) for node, jid, word in found]
+    return [affiliation_of(names[node], node, *rest) for node, *rest in found]
 
 
 def _affiliation_cells(session: SqlSession, _kind: object, row: AffiliationRow) -> Cells:
-    word = (row.affiliation.value,)
-    return word, (session.known_id(row.node), row.account), word
+    word, key = row.affiliation.value, (session.known_id(row.node), row.account)
+    known = covered_sum("affiliation", (*key, word))
+    return (word, known), key, ("" if row.damaged else word,)
 
 
 def _finished(session: SqlSession, _kind: object, found: list[Any]) -> list[Finished]:
@@ -281,7 +283,23 @@ def _schedules(_session: SqlSession, _kind: object, found: list[Any]) -> list[Sc
 
 
 def _schedule_cells(_session: SqlSession, _kind: object, row: Schedule) -> Cells:
-    return facts_of_schedule(row), (row.name,), (row.revision,)
+    facts = facts_of_schedule(row)
+    known = covered_sum("schedule", (row.name, *facts))
+    return (*facts, known), (row.name,), (row.revision,)
+
+
+def _write_schedules(session: SqlSession, kind: Any, writes: Sequence[Write[Schedule]]) -> None:  # noqa: ANN401  # of schedules
+    """Write schedules; what is damaged has no turn any more, and stays as it is."""
+    for write in writes:
+        if write.after is not None and write.after.damaged:
+            session.must("stop_schedule", 1, write.after.name, write.after.revision)
+    _write(session, kind, [one for one in writes if one.after is None or not one.after.damaged])
+
+
+def _registration_cells(session: SqlSession, kind: Any, row: records.Registration) -> Cells:  # noqa: ANN401  # of registrations
+    facts, key, guard = _cells(session, kind, row)
+    known = covered_sum("registration", (*key, *facts[:-1]), damaged=row.damaged)
+    return (*facts[:-1], known), key, guard
 
 
 PLAIN: Final = KindInSql()
@@ -301,8 +319,8 @@ SQL: Final[dict[RowKind[Any, Any], KindInSql]] = {
     VERSIONS:     KindInSql(made=_versions, write=commits.write_versions),
     ATTEMPTS:     KindInSql(write=commits.write_attempts),
     WAITING:      KindInSql(write=commits.write_waiting),
-    REGISTRATIONS: KindInSql(made=_registrations),
-    SCHEDULES:    KindInSql(made=_schedules, cells=_schedule_cells),
+    REGISTRATIONS: KindInSql(made=_registrations, cells=_registration_cells),
+    SCHEDULES:    KindInSql(made=_schedules, cells=_schedule_cells, write=_write_schedules),
     STAGED:       KindInSql(ask=_ask_staged, made=_staged),
     NOTED:        KindInSql(ask=_ask_noted, made=_noted),
 }
@@ -344,12 +362,22 @@ def _registration_of(
     found = session.rows(
         "registrations_of", after or "", which.account or "", which.node or "", limit
     )
-    return [registration_of(row) for row in found]
+    made = map(registration_of, found)
+    return [one for one in made if not one.damaged or not (which.account or which.node)]
 
 
 def registration_of(row: Any) -> records.Registration:  # noqa: ANN401  # columns of either driver
     """Make a registration from its columns."""
-    name, account, node, queueing, words, disabled, *rest = row
+    *columns, known = row
+    name, account, node, queueing, words, disabled, *rest = columns
+    if not is_whole("registration", known, columns):
+        nothing = Jid(""), NodeName("")
+        return records.Registration(
+            *(name, *nothing, queueing != 0, b"", True),
+            error=DAMAGED,
+            revision=rest[-1],
+            damaged=True,
+        )
     return records.Registration(
         name, account, node, queueing != 0, bytes(words), disabled != 0, *rest
     )
@@ -400,7 +428,13 @@ def _definition(text: str) -> Definition:
 
 def schedule_of(row: Sequence[Any]) -> Schedule:
     """Make a schedule from its columns."""
-    _name, definition, source, author, through, due, last, error, tries, paused, revision = row
+    *columns, known = row
+    name, definition, source, author, through, due, last, error, tries, paused, revision = columns
+    if not is_whole("schedule", known, columns):
+        unknown = Definition(name, "", "", NodeName(""), b"")
+        its = Source.FILE if source == Source.FILE.value else Source.COMMAND, Jid("")
+        paused = Schedule(unknown, *its, Millis(0), due, error=DAMAGED, paused=True)
+        return replace(paused, revision=revision, damaged=True)
     state = through, due, last, error, tries, paused != 0, revision
     return Schedule(_definition(definition), Source(source), author, *state)
 

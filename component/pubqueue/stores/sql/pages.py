@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.engine import listings
-from pubqueue.engine.rows import AffiliationRow
 from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription, SubscriptionState
 from pubqueue.model.records import Event, EventKind, Holding
 from pubqueue.model.replies import EventEntry, NodeEntry
+from pubqueue.model.sums import has_key
 from pubqueue.model.transactions import Attempt, Record
 from pubqueue.stores.sql import item_pages, kinds
-from pubqueue.stores.sql.columns import node_of, record_of, subscription_of
+from pubqueue.stores.sql.columns import (
+    COVERED,
+    affiliation_of,
+    covered_sum,
+    node_of,
+    record_of,
+    subscription_of,
+)
 from pubqueue.stores.sql.item_pages import BACK, BEHIND_ALL
 from pubqueue.stores.sql.session import SqlSession, firsts, packed_keys, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pubqueue.engine.rows import AffiliationRow
+
+
+R = TypeVar("R")
 
 
 # Pages of nodes, subscriptions and affiliations.
@@ -52,9 +65,29 @@ def _nodes_named(
 def _nodes_of_account_named(
     session: SqlSession, which: listings.NodesOfAccountNamed, after: str | None, limit: int
 ) -> list[tuple[Node, Affiliation]]:
-    ends = after or which.prefix, _behind(which.prefix)
-    rows = session.rows("nodes_of_account_named", which.account, *ends, limit)
-    return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
+    begin, end = after or which.prefix, _behind(which.prefix)
+    read = partial(session.rows, "nodes_of_account_named", which.account)
+    return _affiliated(session, which.account, lambda name, n: read(name, end, n), begin, limit)
+
+
+def _affiliated(
+    session: SqlSession,
+    account: Jid,
+    read: Callable[[str, int], list[Any]],
+    after: str,
+    limit: int,
+) -> list[tuple[Node, Affiliation]]:
+    """Return nodes with the account's affiliations, which are the last columns; those that are damaged are none."""
+
+    def page(behind: str, count: int) -> list[tuple[str, tuple[Node, Affiliation] | None]]:
+        found: list[tuple[str, tuple[Node, Affiliation] | None]] = []
+        for row in read(behind, count):
+            node = _node(session, row[:-2])
+            its = affiliation_of(node.name, row[0], account, *row[-2:])
+            found.append((node.name, None if its.damaged else (node, its.affiliation)))
+        return found
+
+    return _whole(page, after, limit)
 
 
 def _made(session: SqlSession, rows: list[Any]) -> list[Node]:
@@ -80,6 +113,32 @@ def _free_subscriptions(
     node = session.id(which.node)
     rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
     return [subscription_of({node: which.node}, row) for row in rows]
+
+
+def _subscribers(
+    session: SqlSession, which: listings.Subscribers, after: Jid | None, limit: int
+) -> list[Jid]:
+    node = session.id(which.node)
+
+    def page(behind: str, count: int) -> list[tuple[str, Jid | None]]:
+        rows = session.rows("subscribers_of", node, behind, count)
+        return [(jid, jid if has_key(known, node, jid) else None) for jid, known in rows]
+
+    return _whole(page, after or "", limit)
+
+
+def _whole(
+    page: Callable[[str, int], list[tuple[str, R | None]]], after: str, limit: int
+) -> list[R]:
+    """Return the rows of a page without damaged ones; it is short only if no others follow."""
+    found: list[R] = []
+    while count := limit - len(found):
+        rows = page(after, count)
+        found += [row for _, row in rows if row is not None]
+        if len(rows) < count:
+            break
+        after = rows[-1][0]
+    return found
 
 
 def _several_of(
@@ -126,7 +185,24 @@ def affiliations_of(
     """Return affiliations with a node, by account or backward."""
     node, roles = session.id(which.node), packed(which.roles)
     rows = session.rows(f"affiliations_of{back}", node, after or "", limit, roles)
-    return [AffiliationRow(which.node, jid, Affiliation(word)) for jid, word in rows]
+    return [affiliation_of(which.node, node, *row) for row in rows]
+
+
+def _row_sums(
+    session: SqlSession, which: listings.RowSums, after: tuple[int, str] | None, limit: int
+) -> list[listings.RowSum]:
+    table, keys = which.table, len(COVERED[which.table][0])
+    query, values = (
+        (f"{table}_without_sum", (limit,))
+        if which.missing
+        else (f"sums_of_{table}", (*(after or (-1, "")), limit))
+    )
+    return [
+        listings.RowSum(
+            (one, two), f"{table} {' '.join(map(str, row[:keys]))}", known, covered_sum(table, row)
+        )
+        for one, two, known, *row in session.rows(query, *values)
+    ]
 
 
 def connections_of(
@@ -168,9 +244,11 @@ def nodes_of_account(
     """Return nodes with the account's affiliation, by name or backward."""
     filters = packed(which.roles), packed(which.access)
     types = packed(which.types), packed(which.but or None)
-    values = which.account, after or "", *filters, limit, *types
-    rows = session.rows(f"nodes_of_account{back}", *values)
-    return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
+    read = partial(session.rows, f"nodes_of_account{back}", which.account)
+    return _affiliated(
+        *(session, which.account, lambda name, n: read(name, *filters, n, *types)),
+        *(after or "", limit),
+    )
 
 
 def subscriptions_of_account(
@@ -239,7 +317,7 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.NodesPushed:           paged("nodes_pushed", "", _made),
     listings.ReadyNodes:            paged("ready_nodes", 0, lambda _, rows: [listings.Look(*row) for row in rows]),
     listings.FreeSubscriptions:     _free_subscriptions,
-    listings.Subscribers:           paged("subscribers_of", "", firsts, of=SqlSession.id),
+    listings.Subscribers:           _subscribers,
     listings.SubscriptionsOf:       subscriptions_of,
     listings.SeveralOf:             _several_of,
     listings.SubscriberRoles:       paged("subscriber_roles", "", _roles, of=SqlSession.id),
@@ -252,6 +330,7 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.FormerSubscribers:     paged("former_subscribers", "", firsts, of=lambda _, node: node),
     listings.UnnotifiedNodes:       paged("unnotified_nodes", 0, lambda _, rows: rows),
     listings.AffiliationsOf:        affiliations_of,
+    listings.RowSums:               _row_sums,
     listings.NodesOfAccount:        nodes_of_account,
     listings.ConnectionsOf:         connections_of,
     listings.HoldersOf:             holders_of,
@@ -266,8 +345,6 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
 
 
 # Pages of rows: a table with the reading function of each listing.
-
-R = TypeVar("R")
 
 
 def page(session: SqlSession, which: listings.Listing[R], after: object, limit: int) -> list[R]:

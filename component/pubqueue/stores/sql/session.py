@@ -241,6 +241,15 @@ DONE: Final = """
 """
 """The same of an item that is done, which has no other state; the table's alias is d."""
 
+NODE: Final = "n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, n.sum"
+"""The columns of a node, in the order of its fields."""
+
+SUBSCRIPTION: Final = (
+    "s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered, "
+    "s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos, s.sum"
+)
+"""Those of a subscription."""
+
 READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
 """The condition for ready items, word for word as in the partial index."""
 
@@ -270,6 +279,8 @@ JOINED: Final = "replace(replace(node, '%', '%25'), '/', '%2F') || '/' || id"
 
 MACROS: Final = {
     "%(item)s": ITEM,
+    "%(node)s": NODE,
+    "%(subscription)s": SUBSCRIPTION,
     "%(done)s": DONE.strip(),
     "%(ready)s": READY,
     "%(place)s": PLACE,

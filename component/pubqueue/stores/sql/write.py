@@ -16,7 +16,13 @@ from pubqueue.model.records import Event, EventKind
 from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.rules.event_log import REPLACED
 from pubqueue.stores.sql import commits, item_pages
-from pubqueue.stores.sql.columns import packed, packed_config, packed_terms, unpacked_config
+from pubqueue.stores.sql.columns import (
+    covered_sum,
+    packed,
+    packed_config,
+    packed_terms,
+    unpacked_config,
+)
 from pubqueue.stores.sql.kinds import note_samples, sql_of
 from pubqueue.stores.sql.session import packed_keys
 
@@ -276,7 +282,7 @@ def add_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
         if write.before is None and (node := write.after) is not None:
             facts = node.name, packed_config(node.config), node.creator, node.created
             counts = node.items, node.subscriptions, node.spent, node.bytes
-            session.must("add_node", 1, *facts, *counts)
+            session.must("add_node", 1, *facts, covered_sum("node", facts), *counts)
             session.must("add_contents", 1, node.name)
             session.run("settle_node", node.name)
 
@@ -298,7 +304,9 @@ def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
         )
         if (before.config, before.creator) != (now.config, now.creator):
             _check_config(session, node, before)
-            session.must("configure", 1, packed_config(now.config), now.creator, node)
+            facts = packed_config(now.config), now.creator
+            known = covered_sum("node", (now.name, *facts, now.created), damaged=now.damaged)
+            session.must("configure", 1, *facts, known, node)
         if any(more):
             counts.append((*more, node))
         if before.spent != now.spent:
@@ -308,9 +316,9 @@ def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
 
 
 def _check_config(session: SqlSession, node: int, before: Node) -> None:
-    """Compare the settings with the expected ones; their text may be older than the current fields."""
+    """Compare the settings with the expected ones; their text may be older than the current fields. Damaged ones are like no others."""
     row = session.row("config", node)
-    if row is None or unpacked_config(row[0]) != before.config:
+    if row is None or not (before.damaged or unpacked_config(row[0]) == before.config):
         raise StaleError("config", before.name)
 
 
@@ -347,11 +355,15 @@ def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription
             facts = int(now.available), now.unanswered, before.subid
             changed.append((now.queue_requests, *counts, *facts))
             if now != _with_counts_of(now, before):
-                otherwise.append((*_terms(now), now.subid, before.subid))
+                terms = _terms(now)
+                known = _sum_of(session, now, terms)
+                otherwise.append((*terms, known, now.subid, before.subid))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.unanswered
             who = session.known_id(now.node), now.jid, account_of(now.jid), now.subid
-            added.append((*who, now.queue_requests, *state, *_terms(now)))
+            terms = _terms(now)
+            known = _sum_of(session, now, terms)
+            added.append((*who, now.queue_requests, *state, *terms, known))
     session.each("drop_subscription", ended)
     session.each("change_subscription", changed)
     session.each("change_terms", otherwise)
@@ -373,6 +385,11 @@ def _with_counts_of(now: Subscription, before: Subscription) -> Subscription:
         available=now.available,
         unanswered=now.unanswered,
     )
+
+
+def _sum_of(session: SqlSession, one: Subscription, terms: Values) -> int:
+    columns = session.known_id(one.node), one.jid, one.subid, *terms
+    return covered_sum("subscription", columns, damaged=one.damaged)
 
 
 def _terms(one: Subscription) -> Values:
@@ -507,6 +524,8 @@ def _note_sums(session: SqlSession, change: changes.NoteSums) -> None:
         session.many(
             query, [(known, seq) for seq, is_done, known in change.sums if is_done is done]
         )
+    for table, place, known in change.rows:
+        session.run(f"note_sum_of_{table}", known, *place)
 
 
 # fmt: off

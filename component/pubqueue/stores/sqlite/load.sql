@@ -16,32 +16,28 @@ SELECT n.name, c.id FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CR
 SELECT n.name, c.id FROM json_each(?) k CROSS JOIN contents c ON c.id = k.value CROSS JOIN node n ON n.id = c.node_id;
 
 -- nodes: nodes by their names, with the ids of their contents
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, c.id
+SELECT %(node)s, c.id
 FROM json_each(?) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id;
 
 -- affiliations: the affiliations of accounts with nodes
-SELECT a.node_id, a.jid, a.affiliation FROM json_each(?) n CROSS JOIN json_each(n.value) k
+SELECT a.node_id, a.jid, a.affiliation, a.sum FROM json_each(?) n CROSS JOIN json_each(n.value) k
 CROSS JOIN affiliation a ON a.node_id = CAST(n.key AS INTEGER) AND a.jid = k.value;
 
 -- subscriptions: those of accounts to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_each(?) n CROSS JOIN json_each(n.value) k
 CROSS JOIN subscription s ON s.account = k.value AND s.node_id = CAST(n.key AS INTEGER);
 
 -- subscribers: all subscriptions to nodes
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_each(?) k CROSS JOIN subscription s ON s.node_id = k.value;
 
 -- accounts: all subscriptions of accounts
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_each(?) k CROSS JOIN subscription s ON s.account = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- jids: all subscriptions of exactly these JIDs
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- resources: the known full JIDs of accounts

@@ -1,33 +1,33 @@
 -- Pages of rows, for the listings of the seam. Nodes are passed as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
 
 -- nodes_named_with: nodes with an access model between two names, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND n.name < ?3 ORDER BY n.name LIMIT ?4;
 
 -- page_nodes_of: nodes with an access model whose payloads are of a type, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name > ?3 ORDER BY n.name LIMIT ?4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
 
 -- Backward, the same before a name.
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 ORDER BY n.name DESC LIMIT ?3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name < ?3 ORDER BY n.name DESC LIMIT ?4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name DESC LIMIT ?4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -50,35 +50,31 @@ WITH RECURSIVE walk(id) AS (
 )
 SELECT walk.id, (
     SELECT n.name FROM node n CROSS JOIN contents c ON c.node_id = n.id
-    WHERE n.id = walk.id AND json_extract(n.config, '$.queueing') AND (
+    WHERE n.id = walk.id AND instr(n.config, '"queueing":true') AND ( -- settings that are damaged are no JSON
         EXISTS (SELECT 1 FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s)
         OR EXISTS (SELECT 1 FROM item INDEXED BY item_aside WHERE node_id = c.id AND aside)
     )
 ) FROM walk WHERE walk.id IS NOT NULL;
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
 
 -- subscribers_of: subscribers of a node that can be notified, by JID
-SELECT jid FROM subscription WHERE node_id = ? AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
+SELECT jid, sum FROM subscription WHERE node_id = ? AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
 
 -- subscriptions_of: subscriptions to a node in a state, by JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
 -- subscriptions_of_back: the same before a JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid < ? ORDER BY s.jid DESC LIMIT ?;
 
 -- several_of: subscribers with several subscriptions to a node, by JID, up to one
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s INDEXED BY subscription_several
 WHERE s.node_id = ?1 AND s.state = 'subscribed' AND s.several IS NOT NULL AND s.jid > ?2 AND s.jid <= ?3 ORDER BY s.jid LIMIT ?4;
 
@@ -103,7 +99,7 @@ SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WH
 SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
 
 -- nodes_of_account: nodes with which an account has an affiliation
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
+SELECT %(node)s, a.affiliation, a.sum
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -112,7 +108,7 @@ WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT val
 ORDER BY n.name LIMIT ?5;
 
 -- nodes_of_account_back: the same before a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
+SELECT %(node)s, a.affiliation, a.sum
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name < ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -128,14 +124,12 @@ WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_eac
     AND (?5 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?5)));
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
 
 -- subscriptions_of_account_back: the same before a node and a JID
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, ?4) ORDER BY n.name DESC, s.jid DESC LIMIT ?5;
 
@@ -242,7 +236,7 @@ WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes,
+SELECT %(node)s,
     ifnull(?4, (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s) + (
         SELECT count(*) FROM item INDEXED BY item_grouped
         WHERE node_id = c.id AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL

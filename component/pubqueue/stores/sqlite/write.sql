@@ -28,8 +28,8 @@ UPDATE former_node SET telling = 0 WHERE id = (SELECT min(id) FROM former_node W
 -- add_subscription: a subscription that was not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary, several, lock_timeout, qos)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+     temporary, several, lock_timeout, qos, sum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- change_subscription: windows, availability and counts of subscriptions
 UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_served = max(last_served, ?),
@@ -38,7 +38,7 @@ WHERE subid = ?;
 
 -- change_terms: states and options of subscriptions
 UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ?, several = ?, lock_timeout = ?,
-    qos = ?, subid = ?
+    qos = ?, sum = ?, subid = ?
 WHERE subid = ?;
 
 -- drop_subscription: delete subscriptions; their locks stay

@@ -11,8 +11,7 @@ WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <
 SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= $1 ORDER BY i.due LIMIT $2;
 
 -- due_leases: subscriptions whose lease has ended, or is due for its reminder
-SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
+SELECT %(subscription)s
 FROM subscription s %(join)s node n ON n.id = s.node_id
 WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= $1 ORDER BY coalesce(s.remind, s.expire) LIMIT $2;
 
@@ -21,7 +20,7 @@ SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= $1 ORDER BY t.until LIMIT $2;
 
 -- registrations: registrations of pushes, by name
-SELECT name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
+SELECT name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision, sum
 FROM registration WHERE name IN %(list 1)s;
 
 -- forwarded_bundles: notices for other instances, by their marks

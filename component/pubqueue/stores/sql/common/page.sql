@@ -1,23 +1,23 @@
 -- Pages of rows: the statements that are the same in both dialects. See `sql/statements.py`.
 
 -- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
+SELECT %(node)s
 FROM node n WHERE n.name < $1 ORDER BY n.name DESC LIMIT $2;
 
 -- nodes_named: nodes between two names, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT %(node)s
 FROM node n WHERE n.name > $1 AND n.name < $2 ORDER BY n.name LIMIT $3;
 
 -- nodes_pushed: nodes whose labels have an endpoint, by name; the condition is that of the index node_pushed
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT %(node)s
 FROM node n WHERE n.config LIKE '%x-pubqueue-push=%' AND n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- nodes_of_account_named: nodes between two names with an affiliation of an account, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
+SELECT %(node)s, a.affiliation, a.sum
 FROM node n %(join)s affiliation a ON a.node_id = n.id
 WHERE a.jid = $1 AND n.name > $2 AND n.name < $3 ORDER BY n.name LIMIT $4;
 
@@ -46,12 +46,12 @@ SELECT name FROM node WHERE done > 0 AND name > $1 ORDER BY name LIMIT $2;
 SELECT uri FROM moved_node WHERE name = $1;
 
 -- affiliations_of: the affiliations with a node
-SELECT jid, affiliation FROM affiliation
+SELECT jid, affiliation, sum FROM affiliation
 WHERE node_id = $1 AND jid > $2 AND ($4::json IS NULL OR affiliation IN %(list 4)s)
 ORDER BY jid LIMIT $3;
 
 -- affiliations_of_back: the same before a JID
-SELECT jid, affiliation FROM affiliation
+SELECT jid, affiliation, sum FROM affiliation
 WHERE node_id = $1 AND jid < $2 AND ($4::json IS NULL OR affiliation IN %(list 4)s)
 ORDER BY jid DESC LIMIT $3;
 
@@ -152,7 +152,7 @@ SELECT max(old.count) FROM (
 ) old;
 
 -- registrations_of: registrations after a name, of an account and of a node, if these are not empty
-SELECT name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
+SELECT name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision, sum
 FROM registration WHERE name > $1 AND ($2 = '' OR account = $2) AND ($3 = '' OR node = $3) ORDER BY name LIMIT $4;
 
 -- message_bytes: the bytes of a kept message
@@ -187,3 +187,45 @@ WHERE p.name = $1 AND t.version = $2 ORDER BY a.part, a.number;
 
 -- open_version: the row of an open version
 SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;
+
+-- Rows with their checksums: the place of a row, as a number and a text, its checksum, and what that is about.
+
+-- sums_of_node: all nodes
+SELECT id, '', sum, name, config, creator, created
+FROM node WHERE id > $1 AND $2 = '' ORDER BY id LIMIT $3;
+
+-- node_without_sum: nodes that have no checksum
+SELECT id, '', sum, name, config, creator, created
+FROM node WHERE sum IS NULL ORDER BY id + 0 LIMIT $1;
+
+-- sums_of_affiliation: all affiliations
+SELECT node_id, jid, sum, node_id, jid, affiliation
+FROM affiliation WHERE (node_id, jid) > ($1, $2) ORDER BY node_id, jid LIMIT $3;
+
+-- affiliation_without_sum: affiliations that have no checksum
+SELECT node_id, jid, sum, node_id, jid, affiliation
+FROM affiliation WHERE sum IS NULL ORDER BY node_id + 0 LIMIT $1;
+
+-- sums_of_subscription: all subscriptions
+SELECT id, '', sum, node_id, jid, subid, state, deliver, expire, remind, temporary, several, lock_timeout, qos
+FROM subscription WHERE id > $1 AND $2 = '' ORDER BY id LIMIT $3;
+
+-- subscription_without_sum: subscriptions that have no checksum
+SELECT id, '', sum, node_id, jid, subid, state, deliver, expire, remind, temporary, several, lock_timeout, qos
+FROM subscription WHERE sum IS NULL ORDER BY id + 0 LIMIT $1;
+
+-- sums_of_schedule: all schedules
+SELECT 0::bigint, name, sum, name, definition, source, author, fired_through, due, last, error, tries, paused, revision
+FROM schedule WHERE name > $2 AND $1 <= 0 ORDER BY name LIMIT $3;
+
+-- schedule_without_sum: schedules that have no checksum
+SELECT 0::bigint, name, sum, name, definition, source, author, fired_through, due, last, error, tries, paused, revision
+FROM schedule WHERE sum IS NULL ORDER BY name || '' LIMIT $1;
+
+-- sums_of_registration: all registrations
+SELECT 0::bigint, name, sum, name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
+FROM registration WHERE name > $2 AND $1 <= 0 ORDER BY name LIMIT $3;
+
+-- registration_without_sum: registrations that have no checksum
+SELECT 0::bigint, name, sum, name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
+FROM registration WHERE sum IS NULL ORDER BY name || '' LIMIT $1;

@@ -5,14 +5,14 @@ INSERT INTO sequence AS s (name, next) VALUES ($2, 1 + $1::bigint)
 ON CONFLICT (name) DO UPDATE SET next = s.next + $1::bigint RETURNING next - $1::bigint;
 
 -- add_node: a new node
-INSERT INTO node (name, config, creator, created, items, subscriptions, spent, bytes)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+INSERT INTO node (name, config, creator, created, sum, items, subscriptions, spent, bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- config: the settings of a node
 SELECT config FROM node WHERE id = $1;
 
 -- configure: change the settings of a node
-UPDATE node SET config = $1, creator = $2 WHERE id = $3;
+UPDATE node SET config = $1, creator = $2, sum = $3 WHERE id = $4;
 
 -- drop_node: a node; its contents then belong to no node
 DELETE FROM node WHERE id = $1;
@@ -46,13 +46,13 @@ INSERT INTO moved_node (name, uri, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO
 DELETE FROM moved_node WHERE name = $1;
 
 -- add_affiliation: a new affiliation of an account with a node
-INSERT INTO affiliation (affiliation, node_id, jid) VALUES ($1, $2, $3);
+INSERT INTO affiliation (affiliation, sum, node_id, jid) VALUES ($1, $2, $3, $4);
 
--- change_affiliation: change an affiliation
-UPDATE affiliation SET affiliation = $1 WHERE node_id = $2 AND jid = $3 AND affiliation = $4;
+-- change_affiliation: change an affiliation; one that is damaged is given as an empty word
+UPDATE affiliation SET affiliation = $1, sum = $2 WHERE node_id = $3 AND jid = $4 AND $5 IN (affiliation, '');
 
 -- drop_affiliation: delete an affiliation
-DELETE FROM affiliation WHERE node_id = $1 AND jid = $2 AND affiliation = $3;
+DELETE FROM affiliation WHERE node_id = $1 AND jid = $2 AND $3 IN (affiliation, '');
 
 -- add_contents: the first contents of a node, which have the node's number
 INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = $1;
@@ -70,12 +70,12 @@ UPDATE subscription SET in_flight = 0 WHERE node_id = $1 AND in_flight > 0;
 SELECT node_id, id FROM finished WHERE until <= $1 ORDER BY until LIMIT $2;
 
 -- add_registration: a new registration of pushes
-INSERT INTO registration (account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision, name)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+INSERT INTO registration (account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision, sum, name)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- change_registration: a registration of the expected revision
-UPDATE registration SET account = $1, node = $2, queueing = $3, words = $4, disabled = $5, failures = $6, error = $7, position = $8, following = $9, runner = $10, until = $11, revision = $12
-WHERE name = $13 AND revision = $14;
+UPDATE registration SET account = $1, node = $2, queueing = $3, words = $4, disabled = $5, failures = $6, error = $7, position = $8, following = $9, runner = $10, until = $11, revision = $12,
+sum = $13 WHERE name = $14 AND revision = $15;
 
 -- drop_registration: a registration of the expected revision ends
 DELETE FROM registration WHERE name = $1 AND revision = $2;
@@ -124,3 +124,18 @@ UPDATE secret SET value = $1 WHERE name = $2 AND value = $3;
 
 -- drop_secret: a removed secret
 DELETE FROM secret WHERE name = $1 AND value = $2;
+
+-- note_sum_of_node: the checksum of a row that has none; it is found by its key, not by the index of rows that have none
+UPDATE node SET sum = $1 WHERE id = $2 AND $3 = '' AND sum + 0 IS NULL;
+
+-- note_sum_of_affiliation: the checksum of a row that has none
+UPDATE affiliation SET sum = $1 WHERE node_id = $2 AND jid = $3 AND sum + 0 IS NULL;
+
+-- note_sum_of_subscription: the checksum of a row that has none
+UPDATE subscription SET sum = $1 WHERE id = $2 AND $3 = '' AND sum + 0 IS NULL;
+
+-- note_sum_of_schedule: the checksum of a row that has none
+UPDATE schedule SET sum = $1 WHERE name = $3 AND $2 = 0 AND sum + 0 IS NULL;
+
+-- note_sum_of_registration: the checksum of a row that has none
+UPDATE registration SET sum = $1 WHERE name = $3 AND $2 = 0 AND sum + 0 IS NULL;
