@@ -1,23 +1,27 @@
 """`.venv/bin/python -m proof.flips`: flip bits of a store, one at a time, and see that nothing wrong is given out.
 
 A flip is found, by SQLite, by `pubqueue check` or because the item is dead with that reason, or it is harmless: then everything
-comes as it was published. A flip in the settings of a node may hold all of the node back, because they have no checksum.
-Flips in the file of SQLite may be anywhere; flips in rows, on both stores, are in what is delivered.
+comes as it was published. A flip in the settings of a node may hold all of the node back, because the node is closed then.
+Flips in the file of SQLite may be anywhere; flips in rows, on both stores, are in what is delivered, and in what decides
+who may do what, who is sent what, and what is published when: there nobody may do or get more or anything else than before.
 """
 
 from __future__ import annotations
 
 import logging
+import sqlite3
 import sys
 import tempfile
 from collections import Counter
 from contextlib import closing, suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
+import psycopg
 import structlog
 from harness.batches.facts import ANN, BOSS, JOBS, NOW, draft, who
 from harness.batches.queue_requests import a_queue, joins, retracts
@@ -25,19 +29,29 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits
 from harness.batches.two_shells import PostgresShell
 
+from pubqueue.engine.listings import FreeSubscriptions
 from pubqueue.engine.ports import StoreError
 from pubqueue.model.decision import Refused
-from pubqueue.model.entities import ItemId, Jid, NodeName
+from pubqueue.model.entities import AccessModel, Affiliation, ItemId, Jid, NodeName
 from pubqueue.model.notices import Deliver
+from pubqueue.model.records import Registration
+from pubqueue.model.replies import Described
+from pubqueue.model.schedules import Definition
 from pubqueue.model.transactions import Mark
+from pubqueue.rules.audience import NextSubscribers
 from pubqueue.rules.damage import EndDamaged
+from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import Settings
-from pubqueue.rules.nodes import Create
+from pubqueue.rules.nodes import Create, GetAffiliations, SetAffiliations
 from pubqueue.rules.publication import Publish
-from pubqueue.rules.retrieve import ReadNewer
+from pubqueue.rules.registrations import ListRegistrations, Register
+from pubqueue.rules.retrieve import ReadNewer, Retrieve
+from pubqueue.rules.schedules import AddSchedule, ListSchedules
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribe import Subscribe
 from pubqueue.stores import run_read_only
+from pubqueue.stores.sql.columns import COVERED
 from pubqueue.stores.sql.session import MOST_IN_ROW, PAYLOAD
 from pubqueue.stores.sqlite.connection import DAMAGE
 from pubqueue.wiring.checking import see_that_contents_are_sound
@@ -241,13 +255,147 @@ def flip_rows(shell: Shell, seed: int) -> Counter[Outcome]:
     return outcomes
 
 
+# Rows that are no items. A flip is made and undone again, one after the other, and what each principal may do and gets is compared.
+
+PEOPLE: Final = tuple(Jid(f"{name}@x/1") for name in ("boss", "ann", "bob", "mallory", "zoe"))
+ROOT: Final = who(BOSS, admin=True)
+Grants = set[tuple[object, ...]]
+
+
+def furnish_settings(shell: Shell, seed: int) -> None:
+    """Fill a store with nodes of all access models, and with affiliations, subscriptions, schedules and registrations."""
+    random = Random(seed)  # not for secrets
+    roles = (Affiliation.MEMBER, Affiliation.PUBLISHER, Affiliation.OWNER, Affiliation.OUTCAST)
+    for number, model in enumerate(AccessModel):
+        node = NodeName(f"{model.value}-{random.randrange(1_000)}")
+        settings = Settings({"access_model": model.value, "title": "what it is for"})
+        is_queue = number % 3 == 2
+        shell.do(a_queue(node) if is_queue else Create(ROOT, node, settings))
+        people = zip(PEOPLE[1:4], random.sample(roles, 3), strict=True)
+        given = tuple((Jid(jid.partition("/")[0]), role) for jid, role in people)
+        shell.do(SetAffiliations(ROOT, node, given[: number % 4]))
+        outcasts = {jid for jid, role in given[: number % 4] if role is Affiliation.OUTCAST}
+        for jid in PEOPLE[:3]:
+            if jid.partition("/")[0] in outcasts:
+                continue
+            shell.do(Subscribe(who(jid, admin=True), node, jid, f"{node}:{jid}"))
+        what = Definition(f"at-{node}", "0 3 * * *", "UTC", node, b"<work>pay EUR 1000</work>")
+        shell.do(AddSchedule(ROOT, what))
+        push = Registration(
+            f"push-{node}", Jid("boss@x"), node, is_queue, b'{"href":"https://a.example/"}'
+        )
+        shell.do(Register(ROOT, push))
+
+
+def granted(shell: Shell, people: Iterable[str]) -> Grants:
+    """Return what each of them may do, what is sent to whom, what is published when, and what is pushed where."""
+    grants: Grants = set()
+    nodes = [name for (name,) in shell.connection.execute("SELECT name FROM node").fetchall()]
+    shell.changes.forget()
+    for node in nodes:
+        for jid in people:
+            by, account = who(jid), jid.partition("/")[0]
+            for request in (Retrieve(by, node), GetAffiliations(by, node)):
+                if not isinstance(shell.do(request), Refused):
+                    grants.add((type(request), account, node))
+            may = shell.do(Describe(by, node, manage=False))
+            if isinstance(may, Described) and not may.node.damaged:
+                grants |= {("publish", account, node)} if may.may_publish else set()
+                grants |= {("subscribe", account, node)} if may.may_subscribe else set()
+        reply = shell.do(NextSubscribers(ROOT, node))
+        grants |= {("sent", jid, node) for jid in getattr(reply, "jids", ())}
+        queue = shell.do(Describe(ROOT, node, manage=True))
+        free = shell.look_within(lambda tx, node=node: tx.page(FreeSubscriptions(node), None, 99))
+        if isinstance(queue, Described) and not queue.node.config.paused:
+            grants |= {("given", one.jid, node) for one in free if one.available}
+    for one in shell.do(ListSchedules(ROOT)).schedules:
+        grants |= {("published", one.definition, one.by, one.due)} if one.runs else set()
+    for row in shell.do(ListRegistrations(ROOT)).entries:
+        grants |= set() if row.disabled else {("pushed", row)}
+    return grants
+
+
+def flip_settings(shell: Shell, seed: int, share: float = 1.0) -> Counter[Outcome]:
+    """Flip one bit in each row, or in a share of them, and see that nobody gains anything, and that `pubqueue check` finds it."""
+    furnish_settings(shell, seed)
+    random = Random(seed)
+    outcomes: Counter[Outcome] = Counter()
+    before = granted(shell, PEOPLE)
+    for table, (key, rest) in COVERED.items():
+        columns = *key, *rest
+        keys = ("id",) if table in {"node", "subscription"} else key
+        found = shell.connection.execute(f"SELECT {', '.join((*keys, *columns))} FROM {table}")
+        for row in found.fetchall():
+            if random.random() > share:
+                continue
+            where, values = row[: len(keys)], dict(zip(columns, row[len(keys) :], strict=True))
+            values = {
+                name: one for name, one in values.items() if one and not isinstance(one, bool)
+            }
+            column = random.choice([*values])
+            new = _flipped(random, values[column])
+            if not _put(shell, table, column, new, dict(zip(keys, where, strict=True))):
+                outcomes[Outcome("refused by the store")] += 1
+                continue
+            free = values.get("jid", "") if values.get("affiliation") == "outcast" else ""
+            outcomes[_settings_judged(shell, before, (table, column, new), free)] += 1
+            at = dict(zip(keys, where, strict=True))
+            _put(shell, table, column, values[column], at | ({column: new} if column in at else {}))
+    return outcomes
+
+
+def _settings_judged(
+    shell: Shell, before: Grants, flip: tuple[str, str, Any], free: str
+) -> Outcome:
+    """Say what became of a flip. A name that is in no row any more, also that of an outcast, may do what all others may."""
+    table, column, new = flip
+    also = (Jid(new if "/" in new else f"{new}/1"),) if column == "jid" else ()
+    try:
+        after = granted(shell, (*PEOPLE, *also))
+    except StoreError:
+        return Outcome("an error")
+    strange = {(grant[0], grant[2]) for grant in after if grant[1] == "zoe@x"}
+    others = {jid.partition("/")[0] for jid in also} | {free}
+    gained = {
+        grant
+        for grant in after - before
+        if grant[1] not in others or (grant[0], grant[2]) not in strange
+    }
+    if gained:
+        return Outcome("more", f"{column} of {table}, now {new!r}: {sorted(map(str, gained))[:3]}")
+    try:
+        shell.look_within(see_that_contents_are_sound)
+    except StoreError:
+        return Outcome("closed" if before - after else "check alone")
+    return Outcome("not found", f"{column} of {table} is {new!r}, and check is good")
+
+
+def _put(
+    shell: Shell, table: str, column: str, value: Any, where: dict[str, Any]
+) -> bool:  # of a column
+    """Write a column behind the back of the service; return whether the store keeps it."""
+    marks = iter(range(2, 9))
+    one = (lambda: "?") if sqlite(shell) else (lambda: f"${next(marks)}")
+    condition = " AND ".join(f"{name} = {one()}" for name in where)
+    first = "?" if sqlite(shell) else "$1"
+    try:
+        shell.connection.execute(
+            f"UPDATE {table} SET {column} = {first} WHERE {condition}", (value, *where.values())
+        )
+    except (sqlite3.Error, psycopg.Error):
+        return False
+    return True
+
+
 def sqlite(shell: Shell) -> bool:
     """Return whether the store is one of SQLite."""
     return type(shell) is Shell
 
 
-def _flipped(random: Random, value: bytes | str) -> bytes | str:
+def _flipped(random: Random, value: Any) -> Any:  # of a column
     """Return the value with another bit, in text one that a column of text can hold."""
+    if isinstance(value, int):
+        return value ^ 1 << random.randrange(value.bit_length())
     while True:
         content = bytearray(value.encode() if isinstance(value, str) else value)
         bit = random.randrange(8 * len(content))
@@ -259,6 +407,9 @@ def _flipped(random: Random, value: bytes | str) -> bytes | str:
                 return text
 
 
+FLIPS: Final = {"rows": flip_rows, "rows of settings": flip_settings}
+
+
 @click.command(context_settings={"show_default": True})
 @click.option("--seed", default=1, help="Of the contents and of the flips.")
 @click.option(
@@ -268,18 +419,19 @@ def _flipped(random: Random, value: bytes | str) -> bytes | str:
     "--postgres", default="", help="The address of an empty database: also flip rows there."
 )
 def main(*, seed: int, flips: int, postgres: str) -> None:
-    """Flip bits of stores, one at a time, and see that nothing wrong is given out."""
+    """Flip bits of stores, one at a time, and see that nothing wrong is given out and nobody may do more."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reported = {"the file of SQLite": flip_file(seed, flips, folder)}
-        for store in ("SQLite", "PostgreSQL") if postgres else ("SQLite",):
-            sums = reported[f"rows of {store}"] = Counter()
+        stores = ("SQLite", "PostgreSQL") if postgres else ("SQLite",)
+        for store, (what, flip) in product(stores, FLIPS.items()):
+            sums = reported[f"{what} of {store}"] = Counter()
             while sum(n for one, n in sums.items() if one.word != "not flipped") < flips:
                 seed += 1
                 place: Any = folder / f"rows-{seed}.db" if store == "SQLite" else postgres
                 with closing((Shell if store == "SQLite" else PostgresShell)(place)) as shell:
-                    sums.update(flip_rows(shell, seed))
+                    sums.update(flip(shell, seed))
                     if store == "PostgreSQL":
                         shell.connection.execute("DROP SCHEMA pubqueue CASCADE")
     for about, outcomes in reported.items():

@@ -5,9 +5,10 @@ from contextlib import closing
 import pytest
 from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
-from proof.flips import flip_file, flip_rows
+from proof.flips import flip_file, flip_rows, flip_settings
 
 from pubqueue.engine import damage
+from pubqueue.stores.sql import columns, kinds
 
 
 def broken(outcomes):
@@ -40,3 +41,17 @@ def test_what_would_be_given_out_without_the_comparison_is_noticed(shell, monkey
     monkeypatch.setattr(damage, "is_sound", lambda _known, _payload: True)
     monkeypatch.setattr(damage, "split", lambda rows: (list(rows), []))
     assert "given out" in {one.word for one in flip_rows(shell, 3)}
+
+
+def test_bits_of_rows_that_are_no_items_are_flipped(shell):
+    outcomes = flip_settings(shell, 3, share=0.6)
+    assert broken(outcomes) == []
+    words = {one.word for one in outcomes}
+    assert "closed" in words <= {"closed", "check alone", "refused by the store", "an error"}
+    assert sum(outcomes.values()) > 10
+
+
+def test_what_anyone_would_gain_without_the_comparison_is_noticed(shell, monkeypatch):
+    for chapter in (columns, kinds):
+        monkeypatch.setattr(chapter, "is_whole", lambda _table, _known, _columns: True)
+    assert "more" in {one.word for one in flip_settings(shell, 3, share=0.4)}
