@@ -97,17 +97,24 @@ class SqlitePlace:
 
     has_clock = False
 
+    @property
+    def kind(self) -> type[InlineSqlite]:
+        """The store of its processes."""
+        return InlineSqlite
+
     def __init__(self) -> None:
         self._folder = TemporaryDirectory(prefix="pubqueue-simulate-", dir=in_ram())
         self._number = 0
         self._served_by: Owners = {}
+        self._stores: list[InlineSqlite] = []
         self._path = self._file(0)
         self._looking = self.store_at(self._path)
         self._looking.begin()
 
     def store_at(self, path: Path) -> InlineSqlite:
         """Return a store of a file, not opened yet."""
-        return InlineSqlite(path, self._served_by)
+        self._stores.append(made := self.kind(path, self._served_by))
+        return made
 
     def store(self) -> PlacedStore:
         return self.store_at(self._path)
@@ -130,7 +137,9 @@ class SqlitePlace:
         return self._looking.transact(job)
 
     def close(self) -> None:
-        self._looking.end()
+        """Remove all, and close what processes that have died left open."""
+        for store in self._stores:
+            store.end()
         self._folder.cleanup()
 
 
@@ -139,8 +148,9 @@ class ClockedPlace(SqlitePlace):
 
     has_clock = True
 
-    def store_at(self, path: Path) -> InlineSqlite:
-        return ClockedSqlite(path, self._served_by)
+    @property
+    def kind(self) -> type[InlineSqlite]:
+        return ClockedSqlite
 
 
 class CopyOfSqlite:
@@ -215,11 +225,10 @@ class InlineSqlite:
         self._path.touch()
         self._store.file.note()
         for _ in range(2):
-            connection = self._store.connect()
+            self._connections.append(connection := self._store.connect())
             connection.execute("PRAGMA synchronous = OFF")
             prepare(connection, self._path)
             connection.execute("PRAGMA synchronous = OFF")
-            self._connections.append(connection)
         self._seen = self._version()
 
     def end(self) -> None:

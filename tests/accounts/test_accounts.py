@@ -308,7 +308,8 @@ async def test_roles_are_those_of_now(make):
 
 
 async def test_at_the_end_waiting_requests_are_answered(make, monkeypatch):
-    monkeypatch.setattr(credentials.Scrypt, "matches", lambda _self, _password: False)
+    closed = threading.Event()
+    monkeypatch.setattr(credentials.Scrypt, "matches", lambda _self, _password: not closed.wait())
     accounts = make(ETL)
     asked = [
         asyncio.create_task(prove(accounts, Plain("etl", WRONG), peer=f"peer {number}"))
@@ -316,6 +317,7 @@ async def test_at_the_end_waiting_requests_are_answered(make, monkeypatch):
     ]
     await asyncio.wait(asked, timeout=0)  # they have begun
     accounts.close()
+    closed.set()
     found = await asyncio.gather(*asked)
     assert found.count(Denied(BUSY)) >= 5
 

@@ -1,5 +1,7 @@
 """Groups, in batches on a store: when each item is delivered, whatever happens to earlier ones."""
 
+from contextlib import closing
+
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
@@ -218,14 +220,11 @@ def test_raising_a_limit_continues_after_a_kill(shell, tmp_path):
         group(shell, name, *(f"{name}{n}" for n in range(3)))
     shell.batch(limits(2))  # and here it ends
     shell.close()
-    other = Shell(tmp_path / "queue.db")
-    try:
+    with closing(Shell(tmp_path / "queue.db")) as other:
         other.batch(joins(ANN, 99))
         other.do(trimming.ResumeTrims())
         assert sum(stored(other, f"{name}1").turn > 0 for name in "ghi") == 3
         assert other.connection.execute("SELECT count(*) FROM trim").fetchone() == (0,)
-    finally:
-        other.open_at(tmp_path / "queue.db")  # for the fixture to close
 
 
 def test_a_lower_limit_takes_no_turn_away_and_waits_for_those_to_end(shell):

@@ -17,6 +17,7 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.transactions import stages
 from harness.batches.witness import WatchedFace
 
+from pubqueue.engine import batch_size
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.ports import Store, Transaction
@@ -106,8 +107,11 @@ def names(start, count):
 
 
 @pytest.fixture
-async def started(tmp_path):
+async def started(tmp_path, monkeypatch):
     """Return a function that opens the service again, as after a restart."""
+    monkeypatch.setattr(
+        batch_size, "LONG", 3600
+    )  # counted, not timed: what comes together is one batch
     running = []
 
     async def start():

@@ -63,8 +63,12 @@ class Shell:
     def open_at(self, path: Path) -> None:
         self._store = SqliteStore(path)
         self.connection: Any = self._store.connect()
-        prepare(self.connection, path)
-        self.connection.execute("PRAGMA synchronous = OFF")
+        try:
+            prepare(self.connection, path)
+            self.connection.execute("PRAGMA synchronous = OFF")
+        except BaseException:  # a damaged file
+            self.close()
+            raise
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
         return self._store.transact(self.connection, job)
