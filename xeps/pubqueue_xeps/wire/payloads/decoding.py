@@ -21,7 +21,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Union, get_origin, overload
 from xml.etree.ElementTree import tostring
 
 import msgspec
@@ -58,6 +59,7 @@ LISTS: Final = (
     inspect.FrozenSetType,
     inspect.VarTupleType,
 )
+UNIONS: Final = (Union, UnionType)
 TEXTS: Final = (
     inspect.BoolType,
     inspect.BytesType,
@@ -156,6 +158,8 @@ def _own_text(payload: Element) -> str:
 
 
 def _name(wanted: Any) -> str:  # noqa: ANN401 - a type, or what stands for one
+    if get_origin(wanted) in UNIONS:  # Python 3.14 names them all alike
+        return str(wanted)
     return getattr(wanted, "__name__", None) or str(wanted)
 
 
