@@ -17,6 +17,7 @@ from pubqueue.faces.grpc.statuses import CallError
 from pubqueue.faces.grpc.transcoding import (
     HTTP,
     IDLE,
+    MAX_DEPTH,
     MAX_DIGITS,
     MAX_ELEMENTS,
     MAX_VALUES,
@@ -45,12 +46,18 @@ def outcome(read):
         *(b"[]", b'"a"', b"7", b"null", b"{", b'{"a":1}x', b"NaN", b'{"a":NaN}', b'{"a":Infinity}'),
         *(b"\xff", b"\xef\xbb\xbf{}", '{"a":1}'.encode("utf-16"), b'{"a":1,"a":2}'),
         *(b"[" * 50_000, b'{"a":' * 50_000, b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}"),
+        b'{"a":' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}",
         *(b"topic=a", b'{"\\ud800":1}', b'{"a":[{"\\udfff":1}]}'),
     ],
     ids=lambda body: repr(body[:20]),
 )
 def test_what_is_no_object_is_refused(body):  # G48, G49
     assert outcome(lambda: fields_of(body)) is INVALID
+
+
+def test_what_is_as_deep_as_protobuf_has_it_is_read():
+    deep = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1)
+    assert list(fields_of(b'{"a":' + deep + b"}")) == ["a"]
 
 
 @pytest.mark.parametrize("inner", [b"[],", b"{},", b"1,"])

@@ -102,8 +102,12 @@ def test_json_is_stored_as_xep_0335_has_it(body, type_):
     assert wrap(body.encode(), type_) == Wrapped(stored, "urn:xmpp:json:0", header)
 
 
+DEEP = 1_000_000
+"""Levels that no version of Python reads: some bound them by their number, some by the stack of the thread."""
+
+
 @pytest.mark.parametrize(
-    "body", ["{", "NaN", '{"a":1}{', "'a'", '"\\ud800"', "[" * 5000 + "]" * 5000]
+    "body", ["{", "NaN", '{"a":1}{', "'a'", '"\\ud800"', "[" * DEEP + "]" * DEEP]
 )
 def test_what_json_has_not_is_text_of_that_type(body):
     assert wrap(body.encode(), "application/json").xml == data(body, "application/json")

@@ -352,6 +352,9 @@ body is parsed, and each of them may stand for an object in memory.
 IDLE_FIELDS: Final = frozenset({"publishTime", "publish_time"})
 """Fields that Google's document has for messages and the messages do not; the service alone sets them."""
 
+MAX_DEPTH: Final = 100
+"""Levels of brackets, as protobuf has it."""
+
 MAX_SHOWN: Final = 100
 """Characters of an unknown name that are repeated."""
 
@@ -385,6 +388,14 @@ def fields_of(body: bytes) -> Fields:
         ) from None
     if not isinstance(found, dict):
         raise invalid(f"{_NOT_JSON} of an object.")
+    level: list[Any] = [
+        found
+    ]  # not by recursion: versions of Python end that at depths of their own
+    for _ in range(MAX_DEPTH):
+        values = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [one for inner in values for one in inner if isinstance(one, dict | list)]
+    if level:
+        raise invalid(f"The body has brackets deeper than {MAX_DEPTH}.")
     return found
 
 

@@ -98,6 +98,7 @@ def test_what_is_no_element_is_json():
     [
         ("", "the payload is neither an XML element nor JSON"),
         ("cleanup", "the payload is neither an XML element nor JSON"),
+        pytest.param("[" * 1_000_000, "the payload is neither an XML element nor JSON", id="deep"),
         ("<job", "the payload is not an XML element"),
         ("<a xmlns='urn:x'/><b xmlns='urn:x'/>", "the payload is not an XML element"),
         ("<job/>", "the payload's element needs a namespace"),

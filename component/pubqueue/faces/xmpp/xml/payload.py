@@ -183,7 +183,7 @@ def from_text(text: str) -> tuple[bytes, str]:
         return from_xml(text)
     try:
         return from_json(msgspec.json.decode(text))
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         raise UnfitPayloadError(
             f"the payload is neither an XML element nor JSON: {problem}"
         ) from None
