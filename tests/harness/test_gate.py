@@ -166,7 +166,9 @@ def test_the_files_of_a_part_are_those_that_begin_like_its_cases():
 
 
 def test_no_case_is_in_two_parts():
-    every = [(case, part.name) for part in long.PARTS if not part.is_deeper for case in part.cases]
+    every = [
+        (case, part.name) for part in long.PARTS if not part.looks_again for case in part.cases
+    ]
     twice = [
         (case, one, other)
         for case, one in every
@@ -176,10 +178,21 @@ def test_no_case_is_in_two_parts():
     assert twice == []
 
 
+def test_the_newest_python_runs_what_each_commit_has_to_pass():
+    newest = long.BY_NAME["python"]
+    case = "tests/faces/stomp/served/test_kills.py::TestKills::test_killed_at_each_step"
+    assert long.BY_NAME["kills"].has(case)
+    assert not newest.has(case)
+    case = "tests/rules/test_settle.py::test_it"
+    assert newest.has(case)
+    assert long.part_of(case) == ""
+
+
 def test_a_change_forces_the_parts_of_its_paths():
     assert long.forced(["docs/how-to/queue.md"]) == ["site"]
     assert long.forced(["xeps/pubqueue_xeps/wire/ns.py"]) == ["ejabberd", "spark"]
     assert long.forced(["component/pubqueue/stores/sqlite/store.py"]) == ["stores", "postgres"]
+    assert long.forced(["requirements.lock"]) == ["packaging", "python"]
 
 
 def test_every_part_has_its_turn():
@@ -270,6 +283,48 @@ def test_a_run_names_what_hangs_runs_again_what_is_red_and_keeps_both_outputs(cl
     assert "in test_hangs" in out  # its stack, when it ran alone
     assert "in test_hangs" in err  # and when it ran beside others
     assert f"--randomly-seed={change.seed(clone)} tests/test_it.py::test_hangs" in out
+
+
+NEWEST_MADE = f"""#!/bin/sh
+mkdir -p .venv/newest/bin
+printf '#!/bin/sh\\nNEWEST=yes exec {sys.executable} "$@"\\n' > .venv/newest/bin/python
+chmod +x .venv/newest/bin/python
+"""
+"""Makes what calls itself the newest Python."""
+NEWEST_RUNS = """
+import os
+
+
+def test_it():
+    assert os.environ["NEWEST"] == "yes"
+
+
+def test_is_red():
+    raise AssertionError
+"""
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_part_is_run_with_the_newest_python_if_that_is_there(clone, capfd, made):
+    tool, tests = clone / "tools" / "newest_python", clone / "tests" / "rules"
+    tests.mkdir(parents=True)
+    tool.parent.mkdir()
+    tool.write_text(NEWEST_MADE if made else "#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    tests.joinpath("test_it.py").write_text(NEWEST_RUNS)
+    clone.joinpath("conftest.py").write_text('pytest_plugins = ["harness.gate.plugin"]')
+    clone.joinpath("pyproject.toml").write_text(SETTINGS)
+    commit(clone, 14)
+    gate = Gate(clone, "1", "HEAD")
+    gate.parts(["python"])
+    assert gate.ended() == 1
+    (verdict,) = gate.verdicts
+    assert [case.test for case in verdict.red] == ["tests/rules/test_it.py::test_is_red"] * made
+    assert len(verdict.cases) == 2 * made
+    assert bool(verdict.fault) is not made
+    said = capfd.readouterr().out
+    assert (".venv/newest/bin/python -Im pytest" in said) is made
+    assert ("tools/newest_python failed" in said) is not made
 
 
 def test_the_command_lists_the_parts():

@@ -13,7 +13,9 @@ MAX_TRIES: Final = 2
 """How often a red case is run again, alone."""
 SLOWEST: Final = 10
 """How many of the slowest cases the table has."""
-COMMAND: Final = ".venv/bin/python -Im pytest"
+PYTHON: Final = ".venv/bin/python"
+NEWEST: Final = ".venv/newest/bin/python"
+"""What `tools/newest_python` makes."""
 
 Again = Callable[[str], "Case"]
 """Runs one case again, alone."""
@@ -49,11 +51,17 @@ class Verdict:
     fault: str = ""
     refuses: bool = True
     """Whether its red cases refuse the change; a part whose turn it merely is reports them."""
+    python: str = PYTHON
+    """What ran them."""
 
     @property
     def failed(self) -> bool:
         """Whether anything is wrong with it."""
         return bool(self.fault or self.red or any(one.because for one in self.flaky))
+
+    def command(self, case: Case, seed: int) -> str:
+        """Return the command that repeats one case as it ran."""
+        return f"{self.python} -Im pytest --randomly-seed={seed} {shlex.quote(case.test)}"
 
 
 def judge(
@@ -75,24 +83,19 @@ def judge(
     return stay, flaky
 
 
-def command(test: str, seed: int) -> str:
-    """Return the command that repeats one case as it ran."""
-    return f"{COMMAND} --randomly-seed={seed} {shlex.quote(test)}"
-
-
 def table(verdicts: Sequence[Verdict], seed: int) -> str:
     """Return the lines at the end of a run: what is red or flaky, and the slowest, each with the command that repeats it."""
     rows: list[tuple[str, str]] = []
     for verdict in verdicts:
         red = "red" if verdict.refuses else "red, reported"
         rows += [(red, f"{verdict.name}: {verdict.fault}")] if verdict.fault else []
-        rows += [(red, command(case.test, seed)) for case in verdict.red]
+        rows += [(red, verdict.command(case, seed)) for case in verdict.red]
         for one in verdict.flaky:
             why = f"    {red}, though it passed alone: {one.because}" if one.because else ""
-            rows.append(("flaky", command(one.red.test, seed) + why))
-    cases = [case for verdict in verdicts for case in verdict.cases]
-    slowest = sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]
-    rows += [(f"{case.seconds:.1f} s", command(case.test, seed)) for case in slowest]
+            rows.append(("flaky", verdict.command(one.red, seed) + why))
+    cases = [(case, verdict) for verdict in verdicts for case in verdict.cases]
+    slowest = sorted(cases, key=lambda pair: -pair[0].seconds)[:SLOWEST]
+    rows += [(f"{case.seconds:.1f} s", verdict.command(case, seed)) for case, verdict in slowest]
     rows += [
         ("red" if one.failed else "green", f"{one.name}: {len(one.cases)} cases")
         for one in verdicts

@@ -1,7 +1,7 @@
 """The set `long`: what proves more than each commit needs, in parts, with the paths that force each.
 
 A case belongs to a part if its id begins with one of the part's beginnings, in which `*` is anything. It is then left out of `make test`, unless the part
-is one that looks deeper at what each commit has to pass. CI runs the parts that the paths of the change force, and one more by
+looks again at what each commit has to pass: deeper, or with the newest Python. CI runs the parts that the paths of the change force, and one more by
 rotation.
 """
 
@@ -27,9 +27,18 @@ class Part:
     forced_by: tuple[str, ...]
     is_deeper: bool = False
     """Whether its cases are those of each commit, with ten times as many examples (`harness.depth`)."""
+    is_newest: bool = False
+    """Whether its cases are those of each commit, with the newest Python (`tools/newest_python`)."""
+
+    @property
+    def looks_again(self) -> bool:
+        """Whether its cases are those of each commit."""
+        return self.is_deeper or self.is_newest
 
     def has(self, case: str) -> bool:
         """Return whether a case belongs to it, by its id."""
+        if self.is_newest and part_of(case):
+            return False
         return any(beginning.match(case) for beginning in _patterns(self.cases))
 
     def files(self, root: Path) -> list[str]:
@@ -177,6 +186,20 @@ PARTS: Final = (
         cases=("tests/monitor/page/test_browser.py", "tests/e2e/test_page.py"),
         forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
     ),
+    Part(
+        "python", "the newest Python: rules, engine, stores, the wire on SQLite, faces and the client library",
+        cases=(
+            *(f"tests/{room}/" for room in ("accounts", "config", "engine", "model", "operations", "rules", "testing")),
+            *(f"tests/faces/{room}/" for room in ("http", "listener", "stomp", "xmpp")),
+            *(f"tests/faces/rest/{room}" for room in ("hornetq/", "served/", "star/", "wire/", "test_exchange", "test_face", "test_items")),
+            *(f"tests/faces/grpc/{room}" for room in ("json/", "test_s", "test_t", "test_wire")),
+            *(f"tests/stores/{room}/" for room in ("copying", "sqlite")),
+            *(f"tests/xeps/{room}/" for room in ("client", "publisher", "wire", "worker", "xep_0254", "xep_qos")),
+            "tests/scenarios/test_scenarios.py::test_scenario[sqlite",
+        ),
+        forced_by=("pyproject.toml", "requirements.lock", "tools/newest_python", "tools/setup"),
+        is_newest=True,
+    ),
 )
 # fmt: on
 
@@ -186,7 +209,7 @@ BY_NAME: Final = {part.name: part for part in PARTS}
 @cache
 def part_of(case: str) -> str:
     """Return the part that a case is left to, "" if each commit has to pass it."""
-    left = (part for part in PARTS if not part.is_deeper)
+    left = (part for part in PARTS if not part.looks_again)
     return next((part.name for part in left if part.has(case)), "")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from harness.gate import change, long
-from harness.gate.cases import MAX_RED, Case, Flaky, Verdict, judge, table
+from harness.gate.cases import MAX_RED, NEWEST, PYTHON, Case, Flaky, Verdict, judge, table
 from harness.gate.touched import Touched
 
 if TYPE_CHECKING:
@@ -50,15 +50,23 @@ class Gate:
         return self._judged("tests")
 
     def parts(self, names: Sequence[str], *, refuses: bool = True) -> None:
-        """Run parts of `long`: together, but apart from those that look deeper at what each commit has to pass."""
+        """Run parts of `long`: together, but apart from those that look again at what each commit has to pass."""
         parts = [long.BY_NAME[name] for name in names]
-        for deeper in (False, True):
-            if together := [part for part in parts if part.is_deeper is deeper]:
+        for deeper, newest in ((False, False), (True, False), (False, True)):
+            if together := [p for p in parts if (p.is_deeper, p.is_newest) == (deeper, newest)]:
                 files = sorted({file for part in together for file in part.files(self.root)})
                 chosen = [*(f"--part={part.name}" for part in together), *files]
                 how = ["-o", f"faulthandler_timeout={LONG_LIMIT}", *(["--deep"] if deeper else [])]
                 name = f"long: {', '.join(part.name for part in together)}"
-                self._judged(name, chosen, how, refuses=refuses)
+                if not newest:
+                    self._judged(name, chosen, how, refuses=refuses)
+                elif subprocess.run(
+                    [self.root / "tools" / "newest_python"], cwd=self.root, check=False
+                ).returncode:
+                    fault = "tools/newest_python failed"
+                    self.verdicts.append(Verdict(name, (), fault=fault, refuses=refuses))
+                else:
+                    self._judged(name, chosen, how, python=NEWEST, refuses=refuses)
 
     def ci(self) -> None:
         """Run what each commit has to pass, the parts that the change forces, and the one whose turn it is."""
@@ -94,41 +102,44 @@ class Gate:
         chosen: Sequence[str] = (),
         how: Sequence[str] = (),
         *,
+        python: str = PYTHON,
         refuses: bool = True,
     ) -> Verdict:
         """Run the cases that are chosen, and the red ones again in the same way."""
         began = time.monotonic()
         print(f"gate: {name}, seed {self.seed}", flush=True)
-        code, cases = self._run(["-n", self.processes, *how, *chosen])
+        code, cases = self._run(python, ["-n", self.processes, *how, *chosen])
         red = [case for case in cases if not case.passed]
         fault = (
             "" if code in {0, FAILED} and bool(red) == bool(code) else f"pytest ended with {code}"
         )
-        again = partial(self._again, how)
+        again = partial(self._again, python, how)
         stay, flaky = judge(red, again, Touched(self.root, self.paths)) if not fault else (red, [])
         if len(red) > MAX_RED:
             print(f"gate: {len(red)} cases are red, more than {MAX_RED}: none is run again")
         print(f"gate: {name} took {time.monotonic() - began:.0f} s", flush=True)
-        verdict = Verdict(name, cases, stay, flaky, fault, refuses)
+        verdict = Verdict(name, cases, stay, flaky, fault, refuses, python)
         self.verdicts.append(verdict)
         return verdict
 
-    def _again(self, how: Sequence[str], test: str) -> Case:
+    def _again(self, python: str, how: Sequence[str], test: str) -> Case:
         """Run a red case alone, in a process of its own, and print what that printed."""
         print(f"gate: again, alone: {test}", flush=True)
         with tempfile.TemporaryFile("w+") as output:
-            code, cases = self._run(["-n", "0", "-rA", "--no-header", *how, test], output)
+            code, cases = self._run(python, ["-n", "0", "-rA", "--no-header", *how, test], output)
             output.seek(0)
             printed = output.read()
         print(printed, flush=True)
         return Case(test, sum(case.seconds for case in cases), printed, passed=code == 0)
 
-    def _run(self, words: Sequence[str], output: IO[str] | None = None) -> tuple[int, list[Case]]:
+    def _run(
+        self, python: str, words: Sequence[str], output: IO[str] | None = None
+    ) -> tuple[int, list[Case]]:
         """Run pytest, with its output on this one's unless there is a file for it; return how it ended and its cases."""
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder, "report.json")
             line = [
-                sys.executable,
+                sys.executable if python == PYTHON else python,
                 "-I",
                 "-m",
                 "pytest",
