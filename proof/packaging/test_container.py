@@ -40,6 +40,8 @@ def test_its_instructions_are_known_and_its_images_have_a_version():
     assert {word for word, _ in instructions()} <= KNOWN
     images = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
     images += [service["image"] for service in COMPOSE["services"].values() if "image" in service]
+    # what is built in one stage is run in the other, with the same Python
+    assert len({rest.split()[0] for word, rest in instructions() if word == "FROM"}) == 1
     for image in images:
         assert re.fullmatch(r"docker\.io/[a-z/]+:[0-9][a-z0-9.-]+", image), image
 

@@ -5,9 +5,11 @@ What it starts is what its unit says, as the unit's user, without rights and wit
 
 import asyncio
 import os
+import re
 import shlex
 import signal
 import socket
+import subprocess
 from contextlib import ExitStack, asynccontextmanager
 
 import pytest
@@ -48,6 +50,16 @@ def package(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("later")
     second = rebuilt(folder, first, "0.1.0+later", more="# a word more\n")
     return first.read_bytes(), second.read_bytes()
+
+
+def test_it_needs_the_python_that_its_libraries_are_for(built):
+    """By the name of its version: the distribution's next Python has none of them."""
+    (package,) = built.glob("*.deb")
+    listed = subprocess.check_output(["dpkg-deb", "--contents", package], text=True)
+    (version,) = set(re.findall(r"/usr/lib/pubqueue/lib/(python3\.\d+)/site-packages/", listed))
+    needed = subprocess.check_output(["dpkg-deb", "--field", package, "Depends"], text=True)
+    assert version in needed.strip().split(", ")
+    assert f"./usr/lib/pubqueue/bin/{version} -> ../../../bin/{version}\n" in listed
 
 
 @pytest.fixture
