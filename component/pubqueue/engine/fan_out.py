@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.engine.observe import NOTHING, Observer
 from pubqueue.engine.outbox import Backlog
 from pubqueue.engine.task import apart
-from pubqueue.model.changes import ConfigureNode, CreateNode, DeleteNode
+from pubqueue.model.changes import ConfigureNode, CreateNode, DeleteNode, SetAffiliation
 from pubqueue.model.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
 from pubqueue.model.replies import Newest, SubscriberPage, Unnotified
 from pubqueue.rules.audience import SERVICE, ListUnnotified, NextSubscribers, NotifyFormer
@@ -336,9 +336,9 @@ class NewItems(Observer):
                     call()
 
 
-# Calls functions that depend on the settings of nodes when these may have changed, whichever process has committed the change.
+# Calls functions that depend on the settings of nodes, and on affiliations, when these may have changed, whichever process has committed the change.
 
-OF_NODES: Final = frozenset({CreateNode, ConfigureNode, DeleteNode})
+OF_NODES: Final = frozenset({CreateNode, ConfigureNode, DeleteNode, SetAffiliation})
 
 
 class NodeChanges(Observer):

@@ -164,6 +164,12 @@ def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refu
     return None
 
 
+def unknown(principal: Principal, node: Node, affiliation: Affiliation) -> Refusal | None:
+    """Return why the principal may not know of the node, whatever it has got there before; or None."""
+    views = principal.account in node.config.policy.viewers
+    return barred(standing_of(principal, affiliation), node, known=views)
+
+
 def may_create(principal: Principal, policy: CreationPolicy) -> bool:
     """Return whether the service's settings let the principal create nodes."""
     match policy:

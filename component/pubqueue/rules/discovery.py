@@ -68,11 +68,10 @@ def describe(request: Describe, facts: NodeFacts) -> Decision:
         return node if isinstance(node, Decision) else Decision(replies.Described(node, owners))
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    standing = access.standing_of(request.by, facts.affiliation)
-    views = request.by.account in facts.node.config.policy.viewers
-    barred = access.barred(standing, facts.node, known=views) if request.known else None
+    barred = access.unknown(request.by, facts.node, facts.affiliation) if request.known else None
     if barred is not None:
         return refuse(barred)
+    standing = access.standing_of(request.by, facts.affiliation)
     depth = facts.node.items if access.may(standing, Action.OBSERVE, facts.node) else None
     writes = {Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY}
     publishers = tuple(jid for jid, is_a in facts.affiliations if is_a in writes)

@@ -21,6 +21,7 @@ from pubqueue.model.decision import (
 from pubqueue.model.entities import account_of, later
 from pubqueue.model.notices import Retracted, Unlocked
 from pubqueue.model.records import Settled, whose
+from pubqueue.rules import access
 from pubqueue.rules.give_back import Case, in_their_places, work_of
 from pubqueue.rules.settle import Settle, SettleFacts, Verb, finishes, settle
 from pubqueue.rules.unlock import Touch, touch
@@ -58,11 +59,13 @@ class SettleEach(Request, frozen=True, gc=False):
     """Settle each of these locks as in `template`, whose ids and token are ignored.
 
     If they are to be remembered, each is named by its token.
-    A lock that is named twice is settled once, and gets the same answer twice.
+    A lock that is named twice is settled once, and gets the same answer twice. With `admitted` an account that may not know of
+    the node any more settles nothing, not even its own locks.
     """
 
     template: Settle | Touch
     locks: tuple[LockName, ...]
+    admitted: bool = False
 
     @property
     def by(self) -> Principal:
@@ -99,6 +102,10 @@ def singly(request: SettleEach) -> tuple[Settle | Touch, ...]:
 
 def settle_each(request: SettleEach, facts: tuple[SettleFacts, ...]) -> Decision:
     """Decide each lock; `facts` are those of the single requests, in order, all from before the request."""
+    if request.admitted and facts and (node := facts[0].node) is not None:
+        barred = access.unknown(request.by, node, facts[0].affiliation)
+        if barred is not None:
+            return refuse(barred)
     parts: dict[ItemId, tuple[Settle | Touch, Decision, SettleFacts]] = {}
     answers: list[Reply] = []
     singles = iter(zip(singly(request), facts, strict=True))

@@ -34,7 +34,8 @@ from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.grpc.statuses import CallError
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.faces.listener.tls import Tls, TlsFiles
-from pubqueue.model.entities import Affiliation, Jid, Principal
+from pubqueue.model.entities import Affiliation, Jid, NodeName, Principal
+from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodes import SetAffiliations
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
@@ -180,6 +181,24 @@ async def test_rights_by_affiliation(side, api, row):  # G40
     assert await code_of(pulled) is pull
     assert await code_of(bee.subscriber.DeleteSubscription(subscription=BILL)) is delete
     assert await code_of(bee.publisher.DeleteTopic(topic=TOPIC)) is delete
+
+
+async def test_rights_that_end_end_with_the_next_call_and_locks_give_none(side, api):  # G40
+    etl, bee = api(basic("etl")), api(basic("bee"))
+    await etl.publisher.CreateTopic(name=TOPIC)
+    await etl.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+    by, jid = Principal(Jid(f"etl@{SERVICE}")), Jid(f"bee@{SERVICE}")
+    await side.broker.handle(SetAffiliations(by, BILL, ((jid, A.MEMBER),)))
+    await etl.publisher.Publish(topic=TOPIC, messages=[m.PubsubMessage(data=b"a")])
+    answer = await bee.subscriber.Pull(subscription=BILL, max_messages=1)
+    ids = [one.ack_id for one in answer.received_messages]
+    await side.broker.handle(SetAffiliations(by, BILL, ((jid, A.NONE),)))
+    for ack_ids in (ids, []):
+        done = bee.subscriber.Acknowledge(subscription=BILL, ack_ids=ack_ids)
+        assert await code_of(done) is NOT_FOUND
+    pulled = bee.subscriber.Pull(subscription=BILL, max_messages=1, return_immediately=True)
+    assert await code_of(pulled) is NOT_FOUND
+    assert (await side.broker.handle(Describe(by, NodeName(BILL), manage=True))).node.items == 1
 
 
 async def test_an_ack_id_of_another_account_does_nothing(side, api):  # G22

@@ -248,7 +248,7 @@ async def test_what_a_closed_stream_has_delivered_stays_its_clients(side, v1, op
 async def test_acknowledgements_that_have_come_count_though_the_client_has_cancelled_since(
     side, v1, open_stream, monkeypatch
 ):  # G30
-    handle, come, may_go_on = side.face.handle, asyncio.Event(), asyncio.Event()
+    handle, come, may_go_on = side.broker.handle_for, asyncio.Event(), asyncio.Event()
 
     async def held_up(by, request, size=0):
         if isinstance(request, SettleEach):
@@ -259,7 +259,7 @@ async def test_acknowledgements_that_have_come_count_though_the_client_has_cance
     stream = open_stream()
     (name,) = await publish(v1, b"a")
     await stream.has(1)
-    monkeypatch.setattr(side.face, "handle", held_up)
+    monkeypatch.setattr(side.broker, "handle_for", held_up)
     stream.say(ack_ids=[stream.messages[0].ack_id])
     await come.wait()
     await stream.close()

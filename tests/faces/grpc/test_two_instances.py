@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from functools import partial
 
 import grpc
 import pytest
 from faces.contract import make_store
 from faces.grpc import clients
-from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub, code_of
 from faces.sides import two_sides
+from grpc import StatusCode
 from harness.patience import TIMEOUT, until
+from harness.servers.users import RIGHT, SERVICE
 
 from pubqueue.faces.grpc.wire import class_of
 from pubqueue.faces.grpc.wire import v1 as m
+from pubqueue.model.entities import Affiliation, Jid, NodeName, Principal
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodes import SetAffiliations
 
 __all__ = ["make_store"]
 
@@ -97,6 +103,34 @@ async def test_what_a_dead_instance_has_delivered_stays_its_clients_to_the_deadl
     )
     (again,) = await asyncio.wait_for(one.pull(wait=True), TIMEOUT)
     assert again.message.data == b"b"
+
+
+async def test_rights_that_end_at_one_end_at_the_other_with_the_next_call(both):  # G40, G51
+    one, other = both
+    by, jid = Principal(Jid(f"etl@{SERVICE}")), Jid(f"bee@{SERVICE}")
+    await one.side.broker.handle(SetAffiliations(by, NodeName(BILL), ((jid, Affiliation.MEMBER),)))
+    proof = b64encode(f"bee:{RIGHT}".encode()).decode()
+    other.subscriber.metadata = [("authorization", f"Basic {proof}")]
+    await one.publish(b"a", b"b")
+    answer = await other.subscriber.Pull(subscription=BILL, max_messages=1)
+    await one.side.broker.handle(SetAffiliations(by, NodeName(BILL), ((jid, Affiliation.NONE),)))
+    ids = [found.ack_id for found in answer.received_messages]
+    done = other.subscriber.Acknowledge(subscription=BILL, ack_ids=ids)
+    assert await code_of(done) is StatusCode.NOT_FOUND
+    pulled = other.subscriber.Pull(subscription=BILL, max_messages=1)
+    assert await code_of(pulled) is StatusCode.NOT_FOUND
+    left = await one.side.broker.handle(Describe(by, NodeName(BILL), manage=True))
+    assert left.node.items == 2
+
+
+async def test_a_subscription_that_is_gone_at_one_is_gone_at_the_other(both):  # G51
+    one, other = both
+    assert not await other.pull()
+    await one.subscriber.DeleteSubscription(subscription=BILL)
+    assert await code_of(other.pull()) is StatusCode.NOT_FOUND
+    await one.publisher.CreateTopic(name=TOPIC + "2")
+    await one.subscriber.CreateSubscription(name=BILL, topic=TOPIC + "2")
+    assert not await other.pull()
 
 
 async def test_updates_of_two_settings_at_once_both_hold(both):  # G37

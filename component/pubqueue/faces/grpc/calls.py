@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pubqueue.accounts.accounts import Proven
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.grpc.wire import ResourceKind
     from pubqueue.model.decision import Reply, Request
-    from pubqueue.model.entities import Item, ItemId, Jid, Millis, Principal
+    from pubqueue.model.entities import Item, ItemId, Jid, Millis, Node, Principal
     from pubqueue.rules.take import Take
 
 
@@ -151,44 +152,25 @@ class OpenStreams:
 class Backend(Protocol):
     """The interface of the face for calls."""
 
+    broker: Broker
     grpc: GrpcSettings
     outstanding: Outstanding
+    streams: OpenStreams
+    known: dict[tuple[Principal, NodeName], Node]
+    """The nodes of subscriptions as accounts have found them; another table from the next change of a node on."""
     service: Principal
     """The service itself."""
 
     is_stopping: bool
 
-    def now(self) -> Millis:
-        """Return the time by which requests are judged."""
-
     def open_stream(self, call: Call) -> OpenStream:
-        """Return a stream, counted until `close_stream`; raises CallError if there are too many."""
-
-    def close_stream(self, stream: OpenStream) -> None:
-        """Count a stream no more."""
-
-    async def handle(self, by: Principal, request: Request, size: int = 0) -> Reply:
-        """Have a request of so many bytes decided; see `Broker.handle`."""
-
-    def submit(self, by: Principal, request: Request) -> None:
-        """Have a request decided whose reply does not matter."""
-
-    def charge(self, by: Principal, size: int) -> None:
-        """Charge a refused call of so many bytes to its account."""
-
-    async def turn(self, by: Principal) -> None:
-        """Return when the account may come in with one more request."""
-
-    def take(
-        self, request: Take, answer: Callable[[Reply], None], holds: Callable[[], bool]
-    ) -> Callable[[], None]:
-        """Ask for items; see `Broker.take`."""
+        """Return a stream, counted until it leaves `streams`; raises CallError if there are too many."""
 
     def holds(self, proven: Proven | None) -> bool:
         """Return whether a caller that was proven so may still call."""
 
-    def puller(self, account: Jid) -> Principal:
-        """Return a principal of the account under an address that no other pull has."""
+    def puller(self, by: Principal) -> Principal:
+        """Return the principal under an address of its account that no other pull has."""
 
     def new_ids(self, count: int) -> list[ItemId]:
         """Return rising ids that no other process and no other call has made."""
@@ -228,7 +210,7 @@ class Call:
     def charge(self, problem: CallError) -> None:
         """Charge the refused call to its account, unless the service is the cause."""
         if problem.code not in OURS:
-            self.backend.charge(self.by, self.size)
+            self.backend.broker.admission.refused(self.by, self.size)
 
     def node(
         self, name: str, kind: ResourceKind, field: str = "name", *, creates: bool = False
@@ -264,7 +246,7 @@ class Call:
             CallError: it was refused.
 
         """
-        reply = await self.backend.handle(self.by, request, size)
+        reply = await self.backend.broker.handle_for(self.by, request, size)
         if isinstance(reply, Refused):
             node = None if isinstance(request, Create) else getattr(request, "node", None)
             raise await self.refusal(reply, node, resource)
@@ -275,7 +257,7 @@ class Call:
         is_closed = refused.refusal is Refusal.CLOSED_NODE
         is_barred = is_closed or CODES[refused.refusal] is StatusCode.PERMISSION_DENIED
         if is_barred and node is not None:
-            seen = await self.backend.handle(
+            seen = await self.backend.broker.handle_for(
                 self.by, Describe(self.by, node, manage=False, known=True)
             )
             if isinstance(seen, Refused):
@@ -298,8 +280,9 @@ class Call:
             else:
                 self.give_back(reply)
 
-        await self.backend.turn(self.by)
-        end_wait = self.backend.take(request, answer, self.holds)
+        broker = self.backend.broker
+        await broker.admission.turn(self.by)
+        end_wait = broker.take(request, answer, self.holds)
         try:
             reply = await taken
         except asyncio.CancelledError:
@@ -330,7 +313,8 @@ class Call:
         template = Settle(self.by, node, (), Verb.UNLOCK)
         for first in range(0, len(locks), MAX_NAMED):
             some = tuple(locks[first : first + MAX_NAMED])
-            self.backend.submit(self.by, SettleEach(template, some))
+            release = SettleEach(template, some)
+            self.backend.broker.submit_for(self.by, release, lambda _reply: None)
 
 
 # Messages that streams have delivered and not got back yet: the locks of this process's streams, by their tokens.

@@ -10,10 +10,12 @@ import asyncio
 import itertools
 import secrets
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import structlog
+from msgspec.structs import replace
 
 from pubqueue.engine.connections import GrpcCalls
 from pubqueue.engine.observe import Traffic
@@ -49,10 +51,8 @@ if TYPE_CHECKING:
     from pubqueue.faces.grpc.front import Stream
     from pubqueue.faces.grpc.settings import GrpcSettings
     from pubqueue.faces.listener.tls import Place
-    from pubqueue.model.decision import Reply, Request
-    from pubqueue.model.entities import Millis, Principal
+    from pubqueue.model.entities import Node, Principal
     from pubqueue.model.notices import Notice, ToEach
-    from pubqueue.rules.take import Take
 
     Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -97,7 +97,7 @@ class GrpcFace:
         on_ready: Callable[[], None] = lambda: None,
         proxies: Networks = (),
     ) -> None:
-        self._broker, self.accounts, self.grpc = broker, accounts, settings
+        self.broker, self.accounts, self.grpc = broker, accounts, settings
         self._places, self._on_ready = places, on_ready
         self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
         self._who = Who(accounts, broker.service, settings.anonymous)
@@ -112,10 +112,12 @@ class GrpcFace:
         self.streams = OpenStreams(WORD)
         self.outstanding = Outstanding(broker.now)
         self.calls.outstanding = self.outstanding.__len__
-        self._pusher = GrpcPusher(broker, self.service, settings.push_to, self._own_puller)
+        own_puller = partial(self.puller, self.service)
+        self._pusher = GrpcPusher(broker, self.service, settings.push_to, own_puller)
         self.pushers = Workers(broker, self._pusher)
         """Push, once the face serves, if anything may be pushed at all."""
-        broker.node_changes.watch(self.pushers.look_soon)
+        self.known: dict[tuple[Principal, NodeName], Node] = {}
+        broker.node_changes.watch(self._nodes_changed)
         self.until_stop = UntilStop()
         """What is answered in JSON."""
         self._last, self._process = 0, secrets.randbelow(_NUMBERS)
@@ -182,7 +184,7 @@ class GrpcFace:
     async def _can_read(self) -> bool:
         try:
             async with asyncio.timeout(READ_TIMEOUT):
-                reply = await self._broker.handle(Describe(self.service, NOWHERE, manage=False))
+                reply = await self.broker.handle(Describe(self.service, NOWHERE, manage=False))
         except TimeoutError:
             return False
         return not (isinstance(reply, Refused) and reply.refusal is Refusal.STORE_FAILED)
@@ -203,7 +205,7 @@ class GrpcFace:
         await self._pusher.close()
         self.health.set(serves=False)
         closing = asyncio.create_task(server.stop(DRAIN + FAREWELL), name="closing")
-        await self._broker.drain(DRAIN)
+        await self.broker.drain(DRAIN)
         self.until_stop.end()
         with suppress(asyncio.CancelledError):
             await closing
@@ -214,12 +216,16 @@ class GrpcFace:
     def go_up(self) -> None:
         """Deliver."""
         self.is_up = True
-        self._broker.outbox.set_up(self, up=True)
+        self.broker.outbox.set_up(self, up=True)
 
     def go_down(self) -> None:
         """Deliver nothing more."""
         self.is_up = False
-        self._broker.outbox.set_up(self, up=False)
+        self.broker.outbox.set_up(self, up=False)
+
+    def _nodes_changed(self) -> None:
+        self.known = {}
+        self.pushers.look_soon()
 
     # --- in: calls to requests --------------------------------------------------------------------
 
@@ -254,69 +260,33 @@ class GrpcFace:
 
     # --- what calls need: `calls.Backend` -----------------------------------------------------------
 
-    async def handle(self, by: Principal, request: Request, size: int = 0) -> Reply:
-        """Have a request decided, as soon as its account may come in with it."""
-        return await self._broker.handle_for(by, request, size)
-
-    def submit(self, by: Principal, request: Request) -> None:
-        """Have a request decided whose reply does not matter."""
-        self._broker.submit_for(by, request, lambda _reply: None)
-
-    def charge(self, by: Principal, size: int) -> None:
-        """Charge a refused call of so many bytes to its account."""
-        self._broker.admission.refused(by, size)
-
-    async def turn(self, by: Principal) -> None:
-        """Return when the account may come in with one more request."""
-        await self._broker.admission.turn(by)
-
-    def take(
-        self, request: Take, answer: Callable[[Reply], None], holds: Callable[[], bool]
-    ) -> Callable[[], None]:
-        """Ask for items."""
-        return self._broker.take(request, answer, holds)
-
     def holds(self, proven: Proven | None) -> bool:
         """Return whether a caller that was proven so may still call."""
         return self._who.holds(proven)
 
-    def now(self) -> Millis:
-        """Return the time by which requests are judged."""
-        return self._broker.now()
-
     def open_stream(self, call: Call) -> OpenStream:
-        """Return a stream of the caller, which is counted until `close_stream`.
+        """Return a stream of the caller, which is counted until it leaves `streams`.
 
         Raises:
             CallError: there are too many, of all accounts or of this one.
 
         """
         self.streams.check(call.account, self.grpc)
-        stream = OpenStream(self.puller(call.account), call.origin)
+        stream = OpenStream(self.puller(call.by), call.origin)
         self.streams.enter(stream)
         return stream
 
-    def close_stream(self, stream: OpenStream) -> None:
-        """Stop counting a stream."""
-        self.streams.leave(stream)
-
-    def puller(self, account: Jid) -> Principal:
-        """Return a principal of the account under an address that no other pull has."""
-        name = self._broker.new_name(next(self._pulls))
-        resource = f"{RESOURCE}.{self._broker.instance.number}-{name}"
-        return self.accounts.principals.of(Jid(account + resource))
-
-    def _own_puller(self) -> Principal:
-        """Return a principal of the service, likewise."""
-        name = self._broker.new_name(next(self._pulls))
-        resource = f"{RESOURCE}.{self._broker.instance.number}-{name}"
-        return self.accounts.principals.service(Jid(self._broker.service + resource))
+    def puller(self, by: Principal) -> Principal:
+        """Return the principal under an address of its account that no other pull has."""
+        name = self.broker.new_name(next(self._pulls))
+        resource = f"{RESOURCE}.{self.broker.instance.number}-{name}"
+        return replace(by, jid=Jid(by.account + resource))
 
     def new_ids(self, count: int) -> list[ItemId]:
         """Return rising ids: microseconds, the number of this instance, and a number of this process."""
-        first = self._last = max(self._last + 1, self._broker.now() * MICROS)
+        first = self._last = max(self._last + 1, self.broker.now() * MICROS)
         self._last += count - 1
-        rest = f"{self._broker.instance.number:04d}{self._process:04d}"
+        rest = f"{self.broker.instance.number:04d}{self._process:04d}"
         return [ItemId(f"{number}{rest}") for number in range(first, first + count)]
 
     # --- out ----------------------------------------------------------------------------------------
@@ -325,7 +295,7 @@ class GrpcFace:
         """Return whether it holds items for callers over gRPC."""
         account, slash, resource = address.partition("/")
         own = slash + resource
-        if (account.partition("@")[2] or account) != self._broker.service:
+        if (account.partition("@")[2] or account) != self.broker.service:
             return False
         return own == RESOURCE or own.startswith(f"{RESOURCE}.")
 

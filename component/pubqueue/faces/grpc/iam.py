@@ -89,7 +89,7 @@ async def set_policy(call: Call, request: iam.SetIamPolicyRequest) -> iam.Policy
     policy = Policy(text, tuple(gives.items()), viewers)
     etag = request.policy.etag.decode("latin-1") or None
     asked = SetPolicy(call.by, node.name, policy, etag, node.config.queueing)
-    reply = await call.backend.handle(call.by, asked)
+    reply = await call.backend.broker.handle_for(call.by, asked)
     if isinstance(reply, Refused) and reply.refusal is Refusal.PRECONDITION_NOT_MET:
         raise CallError(StatusCode.ABORTED, "The policy has changed meanwhile: read it again.")
     if isinstance(reply, Refused):

@@ -36,6 +36,7 @@ CODES: Final[Mapping[Refusal, StatusCode]] = {
     Refusal.NODE_NOT_FOUND:           _ABSENT,
     Refusal.MOVED:                    _ABSENT,
     Refusal.CLOSED_NODE:              _ABSENT,
+    Refusal.NOT_A_QUEUE:              _ABSENT,  # it has no subscription of the name
     Refusal.NODE_EXISTS:              _THERE,
     Refusal.BAD_REQUEST:              _WRONG,
     Refusal.INVALID_CONFIG:           _WRONG,
@@ -55,7 +56,6 @@ CODES: Final[Mapping[Refusal, StatusCode]] = {
     Refusal.NOT_APPROVED:             _BARRED,
     Refusal.NO_PRESENCE_SUBSCRIPTION: _BARRED,
     Refusal.NOT_IN_ROSTER_GROUP:      _BARRED,
-    Refusal.NOT_A_QUEUE:              _UNFIT,
     Refusal.PRECONDITION_NOT_MET:     _UNFIT,
     Refusal.CONFIGURATION_REQUIRED:   _UNFIT,
     Refusal.PUBLISH_PAUSED:           _UNFIT,

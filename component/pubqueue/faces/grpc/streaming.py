@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from pubqueue.faces.grpc import subscriptions, topics
 from pubqueue.faces.grpc.calls import DISMISSED, Credit
 from pubqueue.faces.grpc.fields import USUAL_DEADLINE, is_ordered, received
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
-from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, REASONS, Verdict
+from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, Verdict
 from pubqueue.faces.grpc.wire import v1
 from pubqueue.model.decision import Taken
 from pubqueue.model.entities import seconds
@@ -84,7 +84,7 @@ async def streaming_pull(
                 _leave(stream)
                 await asyncio.gather(reading, return_exceptions=True)
     finally:
-        call.backend.close_stream(opened)
+        call.backend.streams.leave(opened)
 
 
 async def _first(
@@ -180,10 +180,10 @@ async def _settle(stream: _Stream, request: v1.StreamingPullRequest) -> None:
     async with stream.settling:
         if request.ack_ids:
             settled = await subscriptions.settle(call, name, request.ack_ids, subscriptions.ACK)
-            confirm(stream.answers, settled)
+            confirm(stream.answers, settled, "acknowledge_confirmation")
         for span, ack_ids in by_span.items():
             settled = await subscriptions.settle(call, name, ack_ids, subscriptions.Change(span))
-            confirm(stream.answers, settled, deadlines=True)
+            confirm(stream.answers, settled, "modify_ack_deadline_confirmation")
     stream.opened.changed.set()
 
 
@@ -261,21 +261,19 @@ def _answer(stream: _Stream) -> v1.StreamingPullResponse:
 # Subscriptions that deliver exactly once: the results that clients get for each ack id. Pure.
 
 
-def confirm(
-    answers: list[v1.StreamingPullResponse], settled: Settled, *, deadlines: bool = False
-) -> None:
-    """Add an answer with the results of acknowledgements over a stream, or of new deadlines."""
+LISTS: Final = {
+    Verdict.WORTHLESS: "invalid_ack_ids",
+    Verdict.FAILED: "temporary_failed_ack_ids",
+}
+"""The lists of a confirmation that are not for what is done."""
+
+
+def confirm(answers: list[v1.StreamingPullResponse], settled: Settled, field: str) -> None:
+    """Add an answer with the results of acknowledgements or deadlines over a stream, in this field."""
     if not settled.is_exact:
         return
     answer = v1.StreamingPullResponse()
-    done: Any = (  # two messages of the same form
-        answer.modify_ack_deadline_confirmation if deadlines else answer.acknowledge_confirmation
-    )
-    fields = {
-        None: done.ack_ids,
-        REASONS[Verdict.WORTHLESS]: done.invalid_ack_ids,
-        REASONS[Verdict.FAILED]: done.temporary_failed_ack_ids,
-    }
+    confirmation = getattr(answer, field)
     for text, verdict in settled.verdicts.items():
-        fields[REASONS.get(verdict)].append(text)
+        getattr(confirmation, LISTS.get(verdict, "ack_ids")).append(text)
     answers.append(answer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum, unique
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from grpc import StatusCode
@@ -27,7 +26,7 @@ from pubqueue.rules.unlock import Touch
 from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.model.decision import Reply
@@ -91,6 +90,27 @@ async def found(call: Call, name: str, field: str = "subscription") -> Node:
     return reply.node
 
 
+MAX_KNOWN: Final = 1_000
+"""Subscriptions that are known to accounts without another look."""
+
+
+async def known(call: Call, name: str, field: str = "subscription") -> Node:
+    """Return the node of a subscription as the account has found it, if no node has changed since then. Rights are judged with each request.
+
+    Raises:
+        CallError: there is none that the account may know of.
+
+    """
+    key = call.by, call.node(name, ResourceKind.SUBSCRIPTION, field)
+    nodes = call.backend.known  # what is read before a change goes into the table of before
+    if (node := nodes.get(key)) is None:
+        node = await found(call, name, field)
+        if len(nodes) >= MAX_KNOWN:
+            nodes.clear()
+        nodes[key] = node
+    return node
+
+
 async def delete(call: Call, name: str) -> None:
     """Delete a subscription, with everything in it.
 
@@ -109,11 +129,11 @@ async def pull(call: Call, name: str, count: int, wait: float) -> list[tuple[Ite
         CallError: there is no subscription, or the account may not.
 
     """
-    node = await found(call, name)
+    node = await known(call, name)
     check_attached(node)
     if call.left is not None:
         wait = max(0.0, min(wait, call.left - EARLY))
-    by = call.backend.puller(call.account)
+    by = call.backend.puller(call.by)
     request = Take(by, node.name, min(count, MAX_PULLED), seconds(wait))
     reply = await call.take(request, name)
     assert isinstance(reply, Taken)
@@ -244,16 +264,19 @@ async def settle(
         raise invalid(f"a call has at most {MAX_ACK_IDS} ack ids")
     if change.deadline is not None and not 0 <= change.deadline <= MAX_DEADLINE:
         raise invalid(f"ack_deadline_seconds must be between 0 and {MAX_DEADLINE}")
-    node = await found(call, name, field)
+    node = await known(call, name, field)
     named = await beside(ack_ids, lambda: {text: lock_of(text, call.account) for text in ack_ids})
     locks = {text: lock for text, lock in named.items() if lock is not None}
     verdicts = dict.fromkeys(named, Verdict.WORTHLESS)
     is_exact = topics.has(node.config, topics.EXACTLY_ONCE)
     template = _template(call, node.name, change, late=not is_exact)
-    for some in batched(locks.items(), MAX_NAMED):
-        reply = await call.ask(SettleEach(template, tuple(lock for _, lock in some)), name)
+    texts = list(locks)
+    for first in range(0, len(texts), MAX_NAMED):
+        some = texts[first : first + MAX_NAMED]
+        own = tuple([locks[text] for text in some])
+        reply = await call.ask(SettleEach(template, own, admitted=True), name)
         assert isinstance(reply, SettledEach)
-        for (text, lock), answer in zip(some, reply.answers, strict=True):
+        for text, lock, answer in zip(some, own, reply.answers, strict=True):
             verdicts[text] = _verdict(answer)
             _note(call, lock, answer)
     return Settled(verdicts, is_exact)
@@ -270,18 +293,11 @@ def _note(call: Call, lock: LockName, answer: Reply) -> None:
     assert lock.token is not None
     if (
         isinstance(answer, Touched)
-        and (after := dict(answer.entries)[lock.id]) > call.backend.now()
+        and (after := dict(answer.entries)[lock.id]) > call.backend.broker.now()
     ):
         outstanding.extended(lock.token, after)
     elif not isinstance(answer, Refused) or answer.refusal in _OVER:
         outstanding.settled(lock.token)
-
-
-def batched(all_: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """Yield the values in groups of up to `size`."""
-    rest = iter(all_)
-    while some := tuple(islice(rest, size)):
-        yield some
 
 
 def _template(call: Call, node: NodeName, change: Change, *, late: bool) -> Settle | Touch:

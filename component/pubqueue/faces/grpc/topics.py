@@ -128,7 +128,9 @@ async def _entry(
         return None
     if not call.may_use(project_of(name)):
         return None
-    reply = await call.backend.handle(call.by, Describe(call.by, node, manage=False, known=True))
+    reply = await call.backend.broker.handle_for(
+        call.by, Describe(call.by, node, manage=False, known=True)
+    )
     if not isinstance(reply, Described):
         return None
     is_queue = reply.node.config.queueing
@@ -152,7 +154,7 @@ async def _fed(  # noqa: PLR0917  # a list, and a page of it
             project_of(name)
         ):
             continue
-        reply = await call.backend.handle(
+        reply = await call.backend.broker.handle_for(
             call.by, Describe(call.by, queue, manage=False, known=True)
         )
         if isinstance(reply, Described):

@@ -95,7 +95,7 @@ async def pull(call: Call, request: v1.PullRequest) -> v1.PullResponse:
     if request.max_messages <= 0:
         raise invalid("max_messages must be above 0")
     wait = 0.0 if request.return_immediately else WAIT
-    node = await subscriptions.found(call, request.subscription)
+    node = await subscriptions.known(call, request.subscription)
     items = await subscriptions.pull(call, request.subscription, request.max_messages, wait)
     shown = partial(_pulled, items, node)
     return await subscriptions.beside(items, shown)
@@ -138,7 +138,7 @@ async def seek(call: Call, request: v1.SeekRequest) -> v1.SeekResponse:
         since = request.time.ToMilliseconds()
     except ValueError:
         raise invalid("time must be a timestamp of the years 1 to 9999") from None
-    if not node.config.keep_done and since >= call.backend.now() - SOON:
+    if not node.config.keep_done and since >= call.backend.broker.now() - SOON:
         since += SOON
     await subscriptions.seek(call, request.subscription, Millis(since))
     return v1.SeekResponse()
