@@ -229,10 +229,8 @@ class Accounts:
 
     def _hidden(self, *words: str) -> bytes:
         """Return a digest of these words, under a key of this process."""
-        content = b"".join(
-            len(word).to_bytes(8) + word.encode("utf-8", "surrogatepass") for word in words
-        )
-        return hmac.digest(self._key, content, "sha256")
+        content = "".join([f"{len(word)} {word}" for word in words])
+        return hmac.digest(self._key, content.encode("utf-8", "surrogatepass"), "sha256")
 
     def _is_remembered(self, pair: bytes, expected: Scrypt) -> bool:
         known = self._remembered.get(pair)

@@ -63,6 +63,7 @@ class Scrypt(Struct, frozen=True):
         return hmac.compare_digest(found, self.digest) and fits(password)
 
     @property
+    @lru_cache(maxsize=4096)  # noqa: B019  # hashes of the configuration, which each request with a password asks for
     def text(self) -> str:
         """Return the string for the configuration."""
         salt, digest = (b64encode(part).decode().rstrip("=") for part in (self.salt, self.digest))
@@ -191,6 +192,7 @@ class User(Struct, frozen=True):
         return frozenset(map(mark_of, ways))
 
 
+@lru_cache(maxsize=4096)
 def mark_of(way: str) -> str:
     """Return the mark of a credential, from which the credential cannot be computed."""
     return sha256(way.encode()).hexdigest()[:32]
@@ -341,6 +343,7 @@ class Principals:
         self._anonymous: frozenset[str] = frozenset()
         self._rosters: frozenset[str] = frozenset()
         self._projects: Mapping[Jid, frozenset[str] | None] = {}
+        self._are_named = False
         self._made = lru_cache(maxsize=REMEMBERED)(self._make)
         self.of: Callable[[Jid], Principal] = self._made
 
@@ -367,18 +370,20 @@ class Principals:
     def assign(self, projects: Mapping[Jid, frozenset[str] | None]) -> None:
         """Set the projects of accounts; None: all. If those of any are named, none exist for accounts of foreign servers."""
         self._projects = projects
+        self._are_named = any(one is not None for one in projects.values())
         self._made.cache_clear()
 
     def _make(self, address: Jid) -> Principal:
         account = account_of(address)
         domain = account.rpartition("@")[2]
         local = domain == self._home or account in self._local
-        named = any(one is not None for one in self._projects.values())
         return Principal(
             address,
             admin=account in self._admins,
             local=local,
-            projects=self._projects.get(account, frozenset() if named and not local else None),
+            projects=self._projects.get(
+                account, frozenset() if self._are_named and not local else None
+            ),
             rosters=domain in self._rosters,
             anonymous=domain in self._anonymous,
         )

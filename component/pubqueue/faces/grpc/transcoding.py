@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import string
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
@@ -179,7 +180,8 @@ class JsonDoor:
 
     async def _of_body(self, request: web.Request, row: Row, call: Call) -> web.Response:
         """Return the answer to a request with a body: a large one is received in its turn, and then converted and published in its turn."""
-        message_of(_parameters(request.query.items()), tech.Empty)
+        if request.query_string:
+            message_of(_parameters(request.query.items()), tech.Empty)
         size = MAX_BODY if request.content_length is None else request.content_length
         if size > MAX_BODY:  # before it waits for room, and all others behind it
             raise host.BodyError(413)
@@ -425,7 +427,7 @@ def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of
         CallError: it has no such field, or a field does not have a value of its type, or a list is too long, or a label has no key.
 
     """
-    _check(given, kind.DESCRIPTOR.fields, ())
+    _check(given, kind.DESCRIPTOR, ())
     try:
         message: Any = json_format.ParseDict(given, kind(), ignore_unknown_fields=True)
     except json_format.ParseError as problem:
@@ -435,30 +437,38 @@ def message_of(given: Fields, kind: type[Message]) -> Any:  # noqa: ANN401  # of
     return message
 
 
-def _check(given: Fields, fields: Iterable[Any], path: Sequence[str]) -> None:
+@cache
+def _by_name(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401  # a descriptor
+    """Return the fields of a kind of message, by both of their names."""
+    return {name: one for one in kind.fields for name in (one.name, one.json_name)}
+
+
+def _check(given: Fields, kind: Any, path: Sequence[str]) -> None:  # noqa: ANN401  # a descriptor
     """Refuse unknown names, and what the conversion would not: lists that are too long, text where an object belongs, and bytes that are no base64."""
-    fields = tuple(fields)
-    known = {name for one in fields for name in (one.name, one.json_name)}
-    for name in given.keys() - known - IDLE_FIELDS:
-        raise invalid(f"Unknown name '{'.'.join((*path, name[:MAX_SHOWN]))}'.")
-    for field in fields:
-        if field.name != field.json_name and {field.name, field.json_name} <= given.keys():
-            raise invalid(f"'{'.'.join((*path, field.json_name))}' occurs twice.")
-        value = given.get(field.json_name, given.get(field.name))
-        if value is None:
-            continue
-        here = (*path, field.json_name)
-        values = value if isinstance(value, list) and field.is_repeated else [value]
-        most = MAX_VALUES.get(field.name)
-        if most is not None and len(values) > most:
-            raise invalid(f"{'.'.join(here)} has more than {most} values.")
-        if field.message_type is not None:
-            for one in values:
-                if not isinstance(one, dict):
-                    raise _wrong(here)
-                _check(one, field.message_type.fields, here)
-        elif field.type == field.TYPE_BYTES and isinstance(value, str) and not _is_base64(value):
-            raise _wrong(here)
+    known = _by_name(kind)
+    for name, value in given.items():
+        if (field := known.get(name)) is not None:
+            here = (*path, field.json_name)
+            if name != field.json_name and field.json_name in given:
+                raise invalid(f"'{'.'.join(here)}' occurs twice.")
+            if value is not None:
+                _check_value(value, field, here)
+        elif name not in IDLE_FIELDS:
+            raise invalid(f"Unknown name '{'.'.join((*path, name[:MAX_SHOWN]))}'.")
+
+
+def _check_value(value: object, field: Any, here: Sequence[str]) -> None:  # noqa: ANN401  # a descriptor
+    values = value if isinstance(value, list) and field.is_repeated else [value]
+    most = MAX_VALUES.get(field.name)
+    if most is not None and len(values) > most:
+        raise invalid(f"{'.'.join(here)} has more than {most} values.")
+    if field.message_type is not None:
+        for one in values:
+            if not isinstance(one, dict):
+                raise _wrong(here)
+            _check(one, field.message_type, here)
+    elif field.type == field.TYPE_BYTES and isinstance(value, str) and not _is_base64(value):
+        raise _wrong(here)
 
 
 def _is_base64(text: str) -> bool:

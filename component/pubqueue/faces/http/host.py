@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from io import BytesIO
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import urlsplit
@@ -183,7 +184,7 @@ class _Handler(web_protocol.RequestHandler):
         request: web.BaseRequest,
         *given: Any,  # noqa: ANN401  # aiohttp's
     ) -> tuple[web.StreamResponse, bool]:
-        fields = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+        fields = sum(map(len, chain(*request.raw_headers))) + 4 * len(request.raw_headers)
         self.head_size = len(request.method) + len(request.raw_path) + 14 + fields
         try:
             return await super()._handle_request(request, *given)
@@ -428,11 +429,14 @@ class HttpHost:
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Run the handler for a client that has not too much under way; what aiohttp refuses is a problem document."""
         peer, proxies = _connection.get().peer, self._trusted()
-        _client.set(client_of(peer, request.headers, proxies))
+        client = client_of(peer, request.headers, proxies)
+        _client.set(client)
         try:
             if _handler.get().head_size > MAX_HEAD_BYTES:
                 raise head_too_large()
-            with self._under_way(_client.get(), is_counted=self._is_proxy(peer)):
+            if not is_trusted(peer, proxies, loopback=False):
+                return await handler(request)
+            with self._under_way(client):
                 return await handler(request)
         except ProblemError as problem:
             return problem.response()
@@ -443,11 +447,8 @@ class HttpHost:
             return of_status(problem.status, "", kept).response()
 
     @contextmanager
-    def _under_way(self, client: str, *, is_counted: bool) -> Iterator[None]:
+    def _under_way(self, client: str) -> Iterator[None]:
         """Count a request of a client behind a proxy, which may have as many under way as others have connections."""
-        if not is_counted:
-            yield
-            return
         key = network_of(client)
         if self._busy[key] >= self.listener.bounds.per_peer:
             self.listener.refused(Reason.PEER, peer=client)

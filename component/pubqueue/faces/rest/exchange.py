@@ -238,12 +238,11 @@ def answer(
 ) -> web.Response:
     """Return an answer; each link is a field of its own."""
     made = web.Response(status=status, body=body or None)
+    fields = made.headers
     if kind is not None:
-        made.headers["Content-Type"] = kind
-    for name, value in headers:
-        made.headers.add(name, value)
-    for link in links:
-        made.headers.add("Link", str(link))
+        fields["Content-Type"] = kind
+    fields.extend(headers)
+    fields.extend([("Link", str(link)) for link in links])
     return made
 
 

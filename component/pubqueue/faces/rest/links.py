@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -38,9 +39,9 @@ class Route(Struct, frozen=True):
 
 
 class Resource(Struct):
-    """The resource at the paths of one pattern: its routes by method."""
+    """The resource at the paths of one pattern: its variables by their places, each a name or a pattern, and its routes by method."""
 
-    pattern: tuple[str | re.Pattern[str], ...]
+    variables: dict[int, str | re.Pattern[str]]
     routes: dict[str, Route]
 
     @property
@@ -54,17 +55,16 @@ class Resource(Struct):
         return self.routes.get("GET" if method == "HEAD" else method)
 
     def match(self, segments: tuple[str, ...]) -> dict[str, str] | None:
-        """Return the variables if the segments of a path match, else None."""
+        """Return the variables if these segments of a path match, else None."""
         found: dict[str, str] = {}
-        for wanted, segment in zip(self.pattern, segments, strict=True):
-            if isinstance(wanted, str):
-                if wanted != segment:
-                    return None
-            elif (fits := wanted.fullmatch(segment)) is None:
+        for at, variable in self.variables.items():
+            if isinstance(variable, str):
+                found[variable] = segments[at]
+            elif (fits := variable.fullmatch(segments[at])) is None:
                 return None
             else:
                 found |= fits.groupdict()
-        return found
+        return found if all(found.values()) else None
 
 
 class Words(Struct, frozen=True):
@@ -89,16 +89,19 @@ class Profile(Struct, frozen=True):
 
 
 class Routes:
-    """The resources of a profile, by the number of segments."""
+    """The resources of a profile: by the number of segments and the places of the fixed ones, then by what these are."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._resources: dict[int, list[Resource]] = {}
+        self._resources: dict[int, dict[tuple[int, ...], dict[tuple[str, ...], list[Resource]]]]
+        self._resources = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
         for route in routes:
-            pattern = tuple([_compiled(part) for part in route.path.strip("/").split("/")])
-            same = self._resources.setdefault(len(pattern), [])
-            resource = next((one for one in same if one.pattern == pattern), None)
+            parts = route.path.strip("/").split("/")
+            variables = {at: _compiled(part) for at, part in enumerate(parts) if "{" in part}
+            fixed = tuple([at for at in range(len(parts)) if at not in variables])
+            same = self._resources[len(parts)][fixed][tuple([parts[at] for at in fixed])]
+            resource = next((one for one in same if one.variables == variables), None)
             if resource is None:
-                resource = Resource(pattern, {})
+                resource = Resource(variables, {})
                 same.append(resource)
             resource.routes[route.method] = route
 
@@ -107,27 +110,28 @@ class Routes:
         segments = segments_of(raw_path)
         if segments is None:
             return None
-        for resource in self._resources.get(len(segments), ()):
-            if (found := resource.match(segments)) is not None:
-                return resource, found
+        for fixed, named in self._resources.get(len(segments), {}).items():
+            for resource in named.get(tuple([segments[at] for at in fixed]), ()):
+                if (found := resource.match(segments)) is not None:
+                    return resource, found
         return None
 
 
 def segments_of(raw_path: str) -> tuple[str, ...] | None:
     """Return the decoded segments of a path; None if one is not UTF-8, or has a NUL, which no name has."""
+    parts = raw_path.strip("/").split("/")
+    if "%" not in raw_path and "\0" not in raw_path:
+        return tuple(parts)
     try:
-        segments = [
-            unquote_to_bytes(part).decode() if "%" in part else part
-            for part in raw_path.strip("/").split("/")
-        ]
+        segments = [unquote_to_bytes(part).decode() if "%" in part else part for part in parts]
     except UnicodeDecodeError:
         return None
     return None if any("\0" in segment for segment in segments) else tuple(segments)
 
 
 def _compiled(part: str) -> str | re.Pattern[str]:
-    if "{" not in part:
-        return part
+    if (whole := _VARIABLE.fullmatch(part)) is not None:
+        return whole[1]
     pieces = _VARIABLE.split(part)
     texts = [f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces)]
     return re.compile("".join(texts), re.DOTALL)
@@ -172,11 +176,11 @@ def beyond_words(
         if name not in words.query or names.count(name) > 1:
             return f"the parameter {name}"
     must = PRECONDITIONS if method in SAFE else PRECONDITIONS | OF_CHANGES
+    of_none = method not in SAFE and not words.publishes
     for name in headers:
         small = name.lower()
-        is_of_message = small.startswith(OF_MESSAGES) and small not in OF_ANSWERS
-        unread = small in must or (is_of_message and method not in SAFE and not words.publishes)
-        if unread and small not in words.headers:
+        is_of_message = of_none and small.startswith(OF_MESSAGES) and small not in OF_ANSWERS
+        if (small in must or is_of_message) and small not in words.headers:
             return f"the header {name}"
     return None
 
@@ -184,6 +188,7 @@ def beyond_words(
 # Absolute links (RFC 8288), and what they begin with: a setting, what a trusted proxy reports, or the request itself.
 
 HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{1,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~/-]+")
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?")
 _PAIR: Final = re.compile(r'\s*([!#-\'*+\-.^-z|~\w]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*')
 
@@ -203,6 +208,9 @@ class Link(Struct, frozen=True):
 
 def path(*segments: str) -> str:
     """Return a path of these segments, each percent-encoded: a slash in a name is %2F."""
+    text = "/".join(segments)
+    if _UNRESERVED.fullmatch(text) and text.count("/") < len(segments):  # as most are
+        return f"/{text}"
     return "".join(["/" + quote(segment, safe="") for segment in segments])
 
 
