@@ -1,20 +1,17 @@
 """How many steps an item's life takes the service: published, handed out, retracted by its worker.
 
-A step is a function of ours that is called, or what our functions call of others: builtins and the standard library. They are
-counted in every thread, over lives that share their batches as on a busy day. A count knows no load of the machine.
+They are counted over lives that share their batches as on a busy day.
 """
 
 import asyncio
 import re
-import sys
-import threading
-from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
 from harness.patience import TIMEOUT
 from harness.servers.stub_server import ROOT
 from harness.stanzas.wire import SERVICE, Wire
+from harness.steps import counted_steps
 
 from pubqueue.accounts.credentials import Principals
 from pubqueue.engine import batch_size
@@ -39,42 +36,10 @@ RESULT = b'<iq type="result"'
 DELIVERED = re.compile(rb' to="([^"]*)" id="pq-[^<]*<event [^>]*><items [^>]*><item id="([^"]*)"')
 
 
-class Steps:
-    """A profile function: counts while it `counts`."""
-
-    def __init__(self):
-        self.counts = False
-        self.by = Counter()
-
-    def __call__(self, frame, event, argument):
-        if not self.counts or event not in {"call", "c_call"}:
-            return
-        caller = frame if event == "c_call" else frame.f_back
-        ours = _is_ours(frame) or (caller is not None and _is_ours(caller))
-        if ours:
-            name = argument.__qualname__ if event == "c_call" else frame.f_code.co_qualname
-            self.by[f"{_place(caller)} -> {name}"] += 1
-
-
-def _is_ours(frame):
-    return frame.f_globals.get("__name__", "").startswith("pubqueue")
-
-
-def _place(frame):
-    if frame is None or not _is_ours(frame):
-        return ""
-    return f"{frame.f_globals['__name__'].removeprefix('pubqueue.')}.{frame.f_code.co_qualname}"
-
-
 @pytest.fixture
 def steps():
-    """Steps of this thread and of those that begin from now on."""
-    counted = Steps()
-    threading.setprofile(counted)
-    sys.setprofile(counted)
-    yield counted
-    sys.setprofile(None)
-    threading.setprofile(None)
+    with counted_steps() as counted:
+        yield counted
 
 
 class Service:
