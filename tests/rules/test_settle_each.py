@@ -33,7 +33,17 @@ from pubqueue.model.decision import (
     singly,
     steps,
 )
-from pubqueue.model.entities import AccessModel, Affiliation, ItemId, Jid, Millis, NodeName, seconds
+from pubqueue.model.entities import (
+    AccessModel,
+    Affiliation,
+    ItemId,
+    Jid,
+    Millis,
+    NodeName,
+    Policy,
+    account_of,
+    seconds,
+)
 from pubqueue.model.notices import Retracted, Unlocked
 from pubqueue.model.records import MAX_SETTLED_REMEMBERED, Settled, whose
 from pubqueue.rules.give_back import DeadLetterPlace
@@ -64,6 +74,29 @@ def unlock(*locks, by=ANN, **said):
 
 def named(number, token=None, holder=None):
     return LockName(ItemId(f"i{number}"), token, holder)
+
+
+@pytest.mark.parametrize(
+    ("affiliation", "views", "refusal"),
+    [
+        (Affiliation.MEMBER, (), None),
+        (Affiliation.NONE, (), Refusal.CLOSED_NODE),
+        (Affiliation.NONE, (account_of(ANN),), None),
+        (Affiliation.OUTCAST, (account_of(ANN),), Refusal.FORBIDDEN),
+    ],
+)
+@pytest.mark.parametrize("say", [retract, unlock])
+def test_of_the_admitted_alone_a_lock_is_settled_if_its_account_may_know_of_the_node(
+    say, affiliation, views, refusal
+):
+    closed = queue(access_model=AccessModel.WHITELIST, policy=Policy("", (), views))
+    facts = (one(held(1, token=7), node=closed, affiliation=affiliation),)
+    asked = replace(say(named(1, 7)), admitted=True)
+    decision = settle_each(asked, facts)
+    assert bool(decision.changes) is (refusal is None)
+    assert refusal is None or decision.reply == Refused(refusal)
+    if affiliation is Affiliation.NONE:
+        assert settle_each(replace(asked, admitted=False), facts).changes, "a lock is a right"
 
 
 def test_each_lock_has_its_own_answer_and_what_can_be_done_is_done():

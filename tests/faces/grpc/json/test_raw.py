@@ -192,7 +192,7 @@ async def test_a_fault_of_ours_shows_nothing(side, http, monkeypatch):  # G45, G
     async def fail(*_request):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(side.face, "handle", fail)
+    monkeypatch.setattr(side.broker, "handle_for", fail)
     answer = await http.get("/topics")
     assert of(answer) == (500, "INTERNAL")
     assert b"secret" not in answer.content
