@@ -123,7 +123,7 @@ async def test_what_was_read_needs_no_memory():
     reader.agree(V12)
     reader.receive(write(Frame("SEND", {"destination": "a"}, BODY), V12) + b"SEND\n")
     assert reader.next_event().body == BODY
-    assert reader.kept == len(b"\nSEND\n")
+    assert reader.kept == len(b"SEND\n"), "the line end behind the frame is read with it"
 
 
 async def test_the_head_of_a_body_that_is_awaited_counts_as_much_memory_as_it_needs():
