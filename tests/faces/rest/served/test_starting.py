@@ -5,7 +5,7 @@ import asyncio
 from faces.rest.served.service import DOMAIN, LISTENING, RestService
 from harness.patience import TIMEOUT, until
 
-NODES = 176
+NODES = 800  # the first request comes long before the last of them is made
 DECLARED = "".join(
     f"""
 [[node]]
