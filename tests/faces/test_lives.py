@@ -103,9 +103,10 @@ async def over_rest(side):
 # fmt: off
 OVER = {
     #        face, life, and its cost. Lower it with what you save; what needs more has to say why in its commit.
-    "grpc": (clients.a_face, over_grpc, Cost(2_830, 21, 0)),
-    "json": (clients.a_face, over_json, Cost(2_960, 21, 0)),
-    "rest": (rest.a_face,    over_rest, Cost(2_735, 19, 0)),
+    #        SQLite shows a DELETE once more for its trigger, which does nothing for a small payload.
+    "grpc": (clients.a_face, over_grpc, Cost(2_830, 23, 0)),
+    "json": (clients.a_face, over_json, Cost(3_000, 23, 0)),
+    "rest": (rest.a_face,    over_rest, Cost(2_735, 20, 0)),
 }
 # fmt: on
 

@@ -390,15 +390,15 @@ def fields_of(body: bytes) -> Fields:
         ) from None
     if not isinstance(found, dict):
         raise invalid(f"{_NOT_JSON} of an object.")
-    level: list[Any] = [
-        found
-    ]  # not by recursion: versions of Python end that at depths of their own
-    for _ in range(MAX_DEPTH):
+    level: list[Any] = [found]
+    for _ in range(
+        MAX_DEPTH
+    ):  # not by recursion: versions of Python end that at depths of their own
         values = (each.values() if isinstance(each, dict) else each for each in level)
         level = [one for inner in values for one in inner if isinstance(one, dict | list)]
-    if level:
-        raise invalid(f"The body has brackets deeper than {MAX_DEPTH}.")
-    return found
+        if not level:
+            return found
+    raise invalid(f"The body has brackets deeper than {MAX_DEPTH}.")
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> Fields:
