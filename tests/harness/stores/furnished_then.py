@@ -32,6 +32,10 @@ OWN: Final = {"row": "place"}
 """Columns that PostgreSQL has under another name."""
 
 
+LARGE_APART: Final = 36
+"""The migration of SQLite from which on payloads may be in a table of their own; what is in it is large enough for it."""
+
+
 def sqlite_of(path: Path, number: int) -> None:
     """Make a file as a program with this many migrations has left it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -49,6 +53,12 @@ def sqlite_of(path: Path, number: int) -> None:
                 columns, marks = ", ".join(f'"{it}"' for it in row), ", ".join("?" for _ in row)
                 insert = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
                 connection.execute(insert, tuple(row.values()))
+        if number >= LARGE_APART:
+            last = "seq = (SELECT max(seq) FROM item)"
+            connection.execute(
+                f"INSERT INTO large_payload SELECT seq, payload FROM item WHERE {last}"
+            )
+            connection.execute(f"UPDATE item SET payload = x'' WHERE {last}")
         connection.execute("COMMIT")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {number}")

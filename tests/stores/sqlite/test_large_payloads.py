@@ -59,7 +59,7 @@ def apart(shell):
 
 
 def payloads(shell, node=JOBS):
-    return shell.run_read_only(lambda tx: [payload for _, payload in tx.contents(node)])
+    return shell.look(lambda tx: [payload for _, payload in tx.contents(node)])
 
 
 def back_in_its_row(shell):

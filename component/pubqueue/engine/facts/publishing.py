@@ -183,15 +183,17 @@ AHEAD: Final = 2_000
 def ahead(context: Context, request: Publish) -> None:
     """Return the needs of a later publish in the batch, in short form if these are only its ids."""
     rows, cache = context.rows, context.rows.cache
-    name, node = request.node, cache.nodes.get(request.node)
-    key = name, request.by.account
-    names = [name] if node is None else [name, *(feed.queue for feed in node.config.feeds)]
-    if len(names) > 1 and len(rows.needs.items) + len(names) * len(request.drafts) > AHEAD:
-        return  # that is much: it is loaded when its turn comes, if it comes in this batch
+    names, node = [request.node], cache.nodes.get(request.node)
+    key = request.node, request.by.account
+    is_short = node is not None and node.config.queueing and not node.config.dedup_window
+    if node is not None and node.config.feeds:
+        names += [feed.queue for feed in node.config.feeds]
+        if len(rows.needs.items) + len(names) * len(request.drafts) > AHEAD:
+            return  # that is much: it is loaded when its turn comes, if it comes in this batch
+        nodes = [cache.nodes.get(one) for one in names]
+        is_short = not any(one is None or one.config.dedup_window for one in nodes)
     known = key in cache.of[AFFILIATIONS] and key in cache.of_account and request.key is None
-    nodes = [cache.nodes.get(one) for one in names]
-    dedups = any(one is None or one.config.dedup_window for one in nodes)
-    if not known or dedups or not (len(names) > 1 or (node and node.config.queueing)):
+    if not known or not is_short:
         for_publish(context, request)
         return
     for draft in request.drafts:

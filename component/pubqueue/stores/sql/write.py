@@ -64,9 +64,12 @@ class ItemWrites:
 
     def __init__(self, session: SqlSession, writes: Writes) -> None:
         self._session = session
-        self._payloads = writes.payloads
+        self._payloads, self._large = writes.payloads, dict[int, bytes]()
+        most = session.most_in_row
+        if max(map(len, self._payloads.values()), default=0) > most:  # these are beside their rows
+            self._large = {seq: one for seq, one in self._payloads.items() if len(one) > most}
+            self._payloads = self._payloads | dict.fromkeys(self._large, b"")
         self._added: set[int] = set()
-        self._large: list[Values] = []
         rows = [row for write in writes.items for row in (write.before, write.after)]
         nodes = {row.node for row in rows if row is not None}
         self._ids = session.contents(nodes)
@@ -84,20 +87,12 @@ class ItemWrites:
             self._rows["name_item"] = [(item.id, item.seq) for item in parked]
         if len(self._payloads) > len(self._added):  # also of items whose rows do not change
             others = self._payloads.keys() - self._added
-            self._session.many("change_payload", [(self._in_row(seq), seq) for seq in others])
+            self._session.many("change_payload", [(self._payloads[seq], seq) for seq in others])
         for query in ORDER:
             if rows := self._rows.get(query):
                 self._session.each(query, rows)
         if self._large:
-            self._session.many("add_large", self._large)
-
-    def _in_row(self, seq: int) -> bytes:
-        """Return the payload as it is in the row of its item: if it is too large for that, empty."""
-        payload = self._payloads[seq]
-        if len(payload) <= self._session.most_in_row:
-            return payload
-        self._large.append((seq, payload))
-        return b""
+            self._session.many("add_large", list(self._large.items()))
 
     def _sort(self, writes: Sequence[Write[Item]]) -> None:
         for write in writes:
@@ -121,7 +116,7 @@ class ItemWrites:
         content = now.group or None, now.size, now.sum
         done = now.seq, self._ids[now.node], *facts, *rest, *content
         if before is None:
-            self._rows["add_done_item"].append((*done, self._in_row(now.seq)))
+            self._rows["add_done_item"].append((*done, self._payloads[now.seq]))
             self._added.add(now.seq)
         else:
             self._rows["keep_item"].append(done)
@@ -163,7 +158,7 @@ class ItemWrites:
         self._rows["change_item"].append(values)
 
     def _add(self, item: Item) -> None:
-        node, payload = self._ids[item.node], self._in_row(item.seq)
+        node, payload = self._ids[item.node], self._payloads[item.seq]
         self._added.add(item.seq)
         if not _is_plain(item):
             values = *_lock_values(item), node, *_rest(item), item.seq, item.id, payload

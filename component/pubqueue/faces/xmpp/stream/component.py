@@ -265,6 +265,11 @@ class Component(PlainComponent):
         self._take_last_words()
         self._down.set()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes from the server are not parsed yet."""
+        return bool(self._slices)
+
     def _feed_last(self) -> None:
         """Parse the bytes that came before the end of the connection."""
         unread = self._slices.take_out()
