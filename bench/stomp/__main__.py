@@ -13,7 +13,6 @@ from rich.console import Console
 
 from bench.__main__ import names
 from bench.profile import show
-from bench.stomp import page
 from bench.stomp.brokers import BROKERS, installed, pubqueue, started
 from bench.stomp.codecs import frames_per_second
 from bench.stomp.loads import PARTS, Work, lives
@@ -57,7 +56,6 @@ processes; "ours, x" is pubqueue's figure divided by this one, in the same round
     type=click.Path(file_okay=False, path_type=Path),
     help="Instead, profile pubqueue in a round of item lives, into this folder.",
 )
-@click.option("--write", is_flag=True, help="Also write the table of README.md and its picture.")
 def main(
     *,
     items: int,
@@ -69,7 +67,6 @@ def main(
     parts: list[str],
     brokers: list[str],
     folder: Path | None,
-    write: bool,
 ) -> None:
     """Compare pubqueue's STOMP with RabbitMQ's, and with beanstalkd, Redis and Procrastinate."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -92,8 +89,6 @@ def main(
     if CODEC in parts:
         console.print(codec_table(frames_per_second(work.body), payload))
     console.print(NOTE, highlight=False)
-    if write:
-        page.write(found)
 
 
 async def measure(

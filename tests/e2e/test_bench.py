@@ -14,7 +14,6 @@ from bench.report import spread
 from bench.rest import __main__ as rest
 from bench.stanzas import SIX, sizes
 from bench.stomp import __main__ as stomp
-from bench.stomp import page
 from bench.stomp.brokers import installed
 from bench.stomp.codecs import frames_per_second
 from click.testing import CliRunner
@@ -108,19 +107,6 @@ def test_stomp_is_measured_beside_the_other_brokers():
     rows = re.findall(r"^│ (\w+) +│ +([\d.]+) \(", result.output, re.MULTILINE)
     with_beats = [name for name in installed() if name in {"pubqueue", "rabbitmq"}]
     assert [name for name, _ in rows] == [*(3 * installed()), *with_beats]
-
-
-def test_the_table_of_readme_has_a_row_for_each_queue_and_its_picture(tmp_path):
-    figures = {"items/s": 13_700.4, "CPU µs/item": 61.2, "p50 ms": 0.734, "p99 ms": 1.5}
-    found = {part: {name: [figures] for name in page.NAMES} for part in page.NEEDED}
-    head, line, first, *others = page.rows(found).splitlines()
-    assert head.count("|") == line.count("|") == first.count("|") == 9
-    numbers = "13700 | 13700 | 61.2 | 61.2 | 0.73 | 1.50"
-    assert first == f"| pubqueue (STOMP, SQLite) | {numbers} | loss of power |"
-    assert len(others) == len(page.NAMES) - 1
-    assert page.PLACE.search(page.README.read_text())
-    page.draw(found, tmp_path / "queues.svg")
-    assert "<svg" in (tmp_path / "queues.svg").read_text()
 
 
 def test_the_codec_of_stomp_is_measured_on_frames_that_both_read_alike():
