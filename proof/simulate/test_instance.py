@@ -41,6 +41,7 @@ class Stage:
         broker = self.instance.process.broker
         assert isinstance(await broker.handle(a_queue()), Declared)
         assert isinstance(await broker.handle(publishes("a")), Published)
+        await broker.settled()  # the answer comes before what follows its batch
 
     async def take(self):
         """Have what has come to the instance by its stream ask for the item; return the answers that came of it."""
