@@ -150,7 +150,9 @@ def test_the_file_sets_such_a_node_again(shell):
 @pytest.mark.parametrize(
     ("column", "old", "new"), [("jid", "bob@x", "cob@x"), ("affiliation", "member", "owner")]
 )
-def test_a_damaged_affiliation_is_none_until_it_is_given_anew(shell, column, old, new):
+def test_a_damaged_affiliation_lets_its_account_do_nothing_until_it_is_given_anew(
+    shell, column, old, new
+):
     cob = Jid("cob@x/1") if column == "jid" else BOB
     give = SetAffiliations(ROOT, NEWS, ((Jid("bob@x"), Affiliation.MEMBER),))
     shell.do(give)
@@ -161,6 +163,14 @@ def test_a_damaged_affiliation_is_none_until_it_is_given_anew(shell, column, old
         assert refusal(shell.do(GetAffiliations(who(jid), NEWS))) is Refusal.FORBIDDEN
     shell.do(give)
     assert not isinstance(shell.do(Retrieve(who(BOB), NEWS)), Refused)
+
+
+def test_an_outcast_stays_one_when_the_row_is_damaged(shell):
+    shell.do(Create(ROOT, OTHER, Settings({"access_model": "open"})))
+    shell.do(SetAffiliations(ROOT, OTHER, ((Jid("bob@x"), Affiliation.OUTCAST),)))
+    flips(shell, "affiliation", "affiliation", "outcast", "member")
+    assert refusal(shell.do(Retrieve(who(BOB), OTHER))) is Refusal.FORBIDDEN
+    assert not isinstance(shell.do(Retrieve(who(ANN), OTHER)), Refused)
 
 
 def hears(shell):

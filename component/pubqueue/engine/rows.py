@@ -151,7 +151,7 @@ class AffiliationRow(Struct, frozen=True, gc=False):
     account: Jid
     affiliation: Affiliation
     damaged: bool = False
-    """Whether the stored row is not what was written. The affiliation is NONE then."""
+    """Whether the stored row is not what was written. The affiliation is OUTCAST then: it may have been."""
 
 
 class Finished(Struct, frozen=True, gc=False):

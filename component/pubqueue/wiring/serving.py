@@ -77,8 +77,8 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set; then deliver nothing more, answer the requests that were received, and leave.
 
-    If the store cannot be reached, or fails as with a full disk before the faces serve, or another process has the only place on the server, wait for it; `on_waiting` is
-    called in the second case. If this process loses its place, or its store is replaced, it starts again, and whatever
+    Wait if the store cannot be reached, or fails before the faces serve, as with a full disk. Wait also if another process has the
+    only place on the server, and call `on_waiting` then. If this process loses its place, or its store is replaced, it starts again, and whatever
     it may not have sent is sent again by the process that serves then.
 
     Raises:

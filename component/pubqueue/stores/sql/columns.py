@@ -126,7 +126,7 @@ def affiliation_of(
     """Make an affiliation with a node, which has this number, from its columns."""
     if is_whole("affiliation", known, (number, jid, word)):
         return AffiliationRow(node, jid, Affiliation(word))
-    return AffiliationRow(node, jid, Affiliation.NONE, damaged=True)
+    return AffiliationRow(node, jid, Affiliation.OUTCAST, damaged=True)
 
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:

@@ -77,7 +77,7 @@ def _affiliated(
     after: str,
     limit: int,
 ) -> list[tuple[Node, Affiliation]]:
-    """Return nodes with the account's affiliations, which are the last columns; those that are damaged are none."""
+    """Return nodes with the account's affiliations, which are the last columns; damaged ones are left out."""
 
     def page(behind: str, count: int) -> list[tuple[str, tuple[Node, Affiliation] | None]]:
         found: list[tuple[str, tuple[Node, Affiliation] | None]] = []
