@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +18,7 @@ from bench.profile import show
 from bench.stomp.brokers import BROKERS, installed, pubqueue, started
 from bench.stomp.codecs import frames_per_second
 from bench.stomp.loads import PARTS, Work, lives
-from bench.stomp.report import codec_table, table
+from bench.stomp.report import NEEDED, OURS, around, codec_table, draw, markdown, table
 from bench.wire import BenchError
 from pubqueue_demo.process import ChildError
 
@@ -56,6 +58,22 @@ processes; "ours, x" is pubqueue's figure divided by this one, in the same round
     type=click.Path(file_okay=False, path_type=Path),
     help="Instead, profile pubqueue in a round of item lives, into this folder.",
 )
+@click.option(
+    "--python",
+    default=sys.executable,
+    type=click.Path(exists=True, dir_okay=False),
+    callback=lambda _context, _option, path: os.path.abspath(
+        path
+    ),  # links stay: an environment is known by its path
+    help="Runs pubqueue; perhaps a newer one.",
+)
+@click.option(
+    "--write",
+    "pages",
+    nargs=2,
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="A Markdown page whose table is written anew, and the picture beside it.",
+)
 def main(
     *,
     items: int,
@@ -67,18 +85,30 @@ def main(
     parts: list[str],
     brokers: list[str],
     folder: Path | None,
+    python: str,
+    pages: tuple[Path, Path] | None,
 ) -> None:
     """Compare pubqueue's STOMP with RabbitMQ's, and with beanstalkd, Redis and Procrastinate."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     work = Work(items, payload, window, seconds, connections)
+    if pages is not None and not ({*NEEDED} <= {*parts} and OURS in brokers):
+        raise click.UsageError(f"--write needs {OURS} and the parts {', '.join(NEEDED)}")
+    try:
+        before, after = around(pages[0].read_text()) if pages is not None else ("", "")
+    except (BenchError, OSError) as error:
+        raise click.UsageError(str(error)) from error
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             asyncio.run(profiled(work, folder.resolve()))
             show(folder)
             return
-        found = asyncio.run(measure(brokers, parts, work, rounds))
+        found = asyncio.run(measure(brokers, parts, work, rounds, python))
+        if pages is not None:
+            text, picture = pages
+            text.write_text("".join((before, *markdown(found), after)))
+            draw(picture, found)
     except (BenchError, ChildError) as error:
         raise click.ClickException(str(error)) from error
     console = Console()
@@ -92,11 +122,11 @@ def main(
 
 
 async def measure(
-    brokers: Sequence[str], parts: Sequence[str], work: Work, rounds: int
+    brokers: Sequence[str], parts: Sequence[str], work: Work, rounds: int, python: str
 ) -> dict[str, dict[str, list[Figures]]]:
     """Measure the brokers in turns, A B C A B C, so that a slow minute affects them alike."""
     found: dict[str, dict[str, list[Figures]]] = {}
-    async with started(brokers) as running:
+    async with started(brokers, python) as running:
         for name in parts:
             if name == CODEC:
                 continue

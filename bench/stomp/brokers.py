@@ -100,8 +100,10 @@ class Broker:
 
 
 @asynccontextmanager
-async def pubqueue(folder: Path, launcher: Sequence[str] = ()) -> AsyncIterator[Broker]:
-    """Serve a queue from a SQLite file. `launcher` is a module that runs the service's, and its arguments."""
+async def pubqueue(
+    folder: Path, launcher: Sequence[str] = (), python: str = sys.executable
+) -> AsyncIterator[Broker]:
+    """Serve a queue from a SQLite file. `launcher` is a module that runs the service's, and its arguments; `python` runs it."""
     (port,) = free_ports(1)
     password = credentials.make(PASSCODE).text
     config = folder / "pubqueue.toml"
@@ -109,7 +111,7 @@ async def pubqueue(folder: Path, launcher: Sequence[str] = ()) -> AsyncIterator[
         CONFIG.format(folder=folder, host=HOST, port=port, user=USER, password=password)
     )
     config.chmod(0o600)
-    words = [sys.executable, "-m", *launcher, "pubqueue", "serve", "--config", config]
+    words = [python, "-m", *launcher, "pubqueue", "serve", "--config", config]
     async with running("pubqueue", words, folder, port, {"PYTHONPATH": str(ROOT)}) as pid:
         yield Broker("pubqueue", pid, port, (USER, PASSCODE))
 
@@ -240,11 +242,14 @@ def _program(name: str) -> str:
 
 
 @asynccontextmanager
-async def started(names: Sequence[str]) -> AsyncIterator[list[Broker]]:
-    """Run these brokers at the same time; only one has work at a time."""
+async def started(
+    names: Sequence[str], python: str = sys.executable
+) -> AsyncIterator[list[Broker]]:
+    """Run these brokers at the same time, pubqueue with this Python; only one has work at a time."""
+    brokers = {**BROKERS, "pubqueue": partial(pubqueue, python=python)}
     async with AsyncExitStack() as stack:
         found = []
         for name in names:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pq-")))
-            found.append(await stack.enter_async_context(BROKERS[name](folder)))
+            found.append(await stack.enter_async_context(brokers[name](folder)))
         yield found

@@ -100,13 +100,38 @@ def test_both_stores_and_the_other_queues_are_measured():
     assert "16 cores of the database would carry" in result.output
 
 
-def test_stomp_is_measured_beside_the_other_brokers():
+def test_stomp_is_measured_beside_the_other_brokers(tmp_path):
+    page, picture = tmp_path / "page.md", tmp_path / "picture.svg"
+    page.write_text("before\n<!-- rivals -->\nan old table\n<!-- end of rivals -->\nafter\n")
     few = ("--items", "40", "--rounds", "1", "--seconds", "0.1", "--connections", "10")
-    result = run(*few, "--parts", "lives,single,paced,idle", command=stomp.main)
+    result = run(
+        *few, "--parts", "lives,single,paced,idle", "--write", page, picture, command=stomp.main
+    )
     assert result.exit_code == 0, result.output
+    before, begin, head, _, *lines, end, after = page.read_text().splitlines()
+    assert (before, begin, end, after) == (
+        "before",
+        "<!-- rivals -->",
+        "<!-- end of rivals -->",
+        "after",
+    )
+    assert [line.count("|") for line in lines] == [head.count("|")] * len(installed())
+    assert picture.read_text().startswith("<?xml")
     rows = re.findall(r"^│ (\w+) +│ +([\d.]+) \(", result.output, re.MULTILINE)
     with_beats = [name for name in installed() if name in {"pubqueue", "rabbitmq"}]
     assert [name for name, _ in rows] == [*(3 * installed()), *with_beats]
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("no marks\n")
+    of_page = ("--write", page, tmp_path / "picture.svg")
+    result = run(*of_page, command=stomp.main)
+    assert result.exit_code == 2
+    assert "Error: the page has no <!-- rivals --> and <!-- end of rivals -->" in result.output
+    result = run(*of_page, "--parts", "lives", command=stomp.main)
+    assert result.exit_code == 2
+    assert "Error: --write needs pubqueue and the parts lives, single, paced" in result.output
 
 
 def test_the_codec_of_stomp_is_measured_on_frames_that_both_read_alike():
