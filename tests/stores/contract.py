@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from harness.stores.store_contents import recount
+from stores.of_alerts import OfAlerts
 from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
@@ -43,6 +44,7 @@ class StoreContract(
     OfDone,
     OfTime,
     OfGroups,
+    OfAlerts,
     OfBatches,
     OfStaging,
     OfCommits,

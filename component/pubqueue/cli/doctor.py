@@ -19,14 +19,14 @@ from pubqueue.operations.clients import CONNECTIONS, DISABLED, REGISTRATIONS
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.model import count, moment, span, stamp
 from pubqueue.operations.nodes import NO_QUEUE, PAUSED, QUEUES
-from pubqueue.operations.service import SERVICE
+from pubqueue.operations.service import ALERTS, FAILING, RAISED, SERVICE
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import PubqueueError, ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests import IqRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pubqueue.cli.output import Finding
     from pubqueue.cli.session import Link, Page
@@ -61,6 +61,9 @@ NAMED: Final = 5
 
 MAX_REGISTRATIONS: Final = 500
 """Registrations of pushes that are looked at."""
+
+MAX_ALERTS: Final = 200
+"""Alerts that are looked at."""
 
 MAX_NODES: Final = 10_000
 """Nodes that are looked at."""
@@ -120,6 +123,22 @@ async def service(link: Link) -> AsyncIterator[Finding]:
         page = await link.perform(REGISTRATIONS, {"max": (f"{MAX_REGISTRATIONS}",)})
         if page.rows:
             yield pushes(page)
+    with suppress(RefusedError):
+        page = await link.perform(ALERTS, {"max": (f"{MAX_ALERTS}",)})
+        for finding in alerts(page):
+            yield finding
+
+
+def alerts(page: Page) -> Iterator[Finding]:
+    """Yield the targets that do not take alerts, and how many alerts are raised."""
+    failing = [row for row in page.rows if row["state"] == FAILING]
+    for row in failing:
+        yield bad("alerts", f"{row['subject']} does not take alerts: {row['detail']}")
+    raised = [f"{row['kind']} ({row['subject']})" for row in page.rows if row["state"] == RAISED]
+    if raised:
+        yield look("alerts", f"raised: {_named(raised)}")
+    elif not failing:
+        yield good("alerts", "none is raised")
 
 
 def pushes(page: Page) -> Finding:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from pubqueue.cli.output import bad, good, look
+from pubqueue.config.alerts import shown_target
 from pubqueue.config.loading import load
 from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.faces.checks import ConfigError
@@ -56,6 +57,8 @@ def local_findings(config: Path) -> Iterator[Finding]:
             yield look("secret", str(problem))
         yield _reached("component port", settings.server, settings.address())
     yield from _addresses(settings)
+    if targets := settings.alerts.targets:
+        yield good("alerts", f"they go to {', '.join(map(shown_target, targets))}")
     address = urlsplit(settings.store)
     if address.scheme == "sqlite":
         yield from _file(Path(unquote(address.path).replace("//", "/", 1)))

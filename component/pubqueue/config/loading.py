@@ -212,6 +212,7 @@ def _check(settings: Settings) -> None:
     ):
         if value not in {*first, last}:
             raise ConfigError(f"{key} must be {', '.join(first)} or {last}", key=key, value=value)
+    settings.alerts.check(settings.jid, settings.server)
     _check_people(settings)
     check_page(settings)
     _check_names("node", [node.name for node in settings.node])

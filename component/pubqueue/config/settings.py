@@ -9,6 +9,7 @@ import msgspec
 from slixmpp.jid import JID
 
 from pubqueue.accounts.credentials import Role
+from pubqueue.config.alerts import AlertSettings
 from pubqueue.faces.checks import ConfigError, networks
 from pubqueue.faces.grpc.settings import GrpcSettings
 from pubqueue.faces.listener.tls import is_port
@@ -229,6 +230,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Clients of gRPC; the table `[grpc]`."""
     rest: RestSettings = RestSettings()
     """Clients of REST messaging; the table `[rest]`."""
+    alerts: AlertSettings = AlertSettings()
+    """Who is told when something is wrong; the table `[alerts]`."""
     node: tuple[NodeSettings, ...] = ()
     """Nodes that are created at the start, or changed to match the declaration; tables `[[node]]` in the file, JSON
     in the variable."""

@@ -273,6 +273,10 @@ class RegistrationsOf(Listing[records.Registration], frozen=True, gc=False):
     node: NodeName | None = None
 
 
+class Alerts(Listing[records.Alert], frozen=True, gc=False):
+    """All alerts by name; `after` is one."""
+
+
 class ForwardedTo(Listing[records.Forwarded], frozen=True, gc=False):
     """The bundles of notices whose marks have this prefix, in the order of their marks; there is no `after`."""
 

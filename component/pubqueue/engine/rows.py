@@ -236,6 +236,10 @@ KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
         "registrations", "registration", records.Registration, key=["name"], guard=["revision"]),
     SECRETS := RowKind[str, records.ServiceSecret](
         "secrets", "secret", records.ServiceSecret, key=["name"], guard=["value"]),
+    ALERTS := RowKind[str, records.Alert](
+        "alerts", "alert", records.Alert, key=["name"], guard=["since", "over", "said"]),
+    WATCHES := RowKind[str, records.AlertWatch](
+        "alert_watches", "alert_watch", records.AlertWatch, key=["name"], guard=["runner", "until"]),
     FORWARDED := RowKind[str, records.Forwarded](
         "forwarded_bundles", "forwarded", records.Forwarded, key=["mark"]),
     KEPT_MESSAGES := RowKind[str, records.KeptMessage](

@@ -15,6 +15,7 @@ from pubqueue.engine.facts import (
 )
 from pubqueue.model.decision import Read
 from pubqueue.rules import (
+    alerts,
     audience,
     commit,
     damage,
@@ -175,6 +176,10 @@ RULES: Final[dict[type, Rule]] = {
     registrations.NotePush:          _rule(keeping.for_registration, registrations.note_push),
     registrations.ListRegistrations: _rule(keeping.for_list_registrations, registrations.list_registrations, validity.of_project),
     registrations.ListPushed:        _rule(managing.for_pushed, registrations.list_pushed),
+    alerts.WatchAlerts:              _rule(keeping.for_watch, alerts.watch),
+    alerts.NoteAlerts:               _rule(keeping.for_note, alerts.note, alerts.fault_of_note),
+    alerts.NoteTarget:               _rule(keeping.for_target, alerts.note_target),
+    alerts.ReadAlerts:               _rule(keeping.for_alerts, alerts.read_alerts),
     expire.Expire:                   _rule(queue.for_expiry, expire.expire),
     damage.EndDamaged:               _rule(queue.for_damaged, damage.end_damaged),
     damage.ComputeSums:              _rule(queue.for_sums, damage.compute_sums),

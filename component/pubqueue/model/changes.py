@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from pubqueue.model.schedules import Schedule
 
     PlainRow = (
-        records.Answered
+        records.Alert
+        | records.AlertWatch
+        | records.Answered
         | records.FedMessage
         | records.Feeding
         | records.Forwarded

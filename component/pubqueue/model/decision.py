@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pubqueue.model import records as messages
 from pubqueue.model import replies, schedules, transactions
-from pubqueue.model.records import PushedNodes, Registrations
+from pubqueue.model.records import AlertPage, AlertWatch, PushedNodes, Registrations
 from pubqueue.model.replies import WHOLE, Part
 
 if TYPE_CHECKING:
@@ -381,6 +381,8 @@ Reply = (
     | SecretKept
     | Registrations
     | PushedNodes
+    | AlertPage
+    | AlertWatch
     | KeyUsed
     | Expired
     | Overdue

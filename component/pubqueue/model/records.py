@@ -614,3 +614,45 @@ class SamplePage(Struct, frozen=True, gc=False):
 def slot_of(now: Millis) -> Millis:
     """Return when the minute began."""
     return Millis(now - now % SLOT)
+
+
+# The records of alerts: what is wrong, since when, and whether it was said; and which instance watches.
+
+
+class Alert(Struct, frozen=True, gc=False):
+    """Something is wrong: `name` is its kind, a colon, and its subject, such as a queue.
+
+    `over` is when it was over, 0 while it lasts. `said` is when the present state had reached all targets, 0 before that.
+    """
+
+    name: str
+    since: Millis
+    detail: str = ""
+    """The figures in words; it contains nothing of an item."""
+    over: Millis = Millis(0)
+    said: Millis = Millis(0)
+
+    @property
+    def kind(self) -> str:
+        """What is wrong."""
+        return self.name.partition(":")[0]
+
+    @property
+    def subject(self) -> str:
+        """What it is wrong with."""
+        return self.name.partition(":")[2]
+
+
+class AlertWatch(Struct, frozen=True, gc=False):
+    """The instance `runner` watches for alerts until `until`; another may take over after that."""
+
+    name: str
+    runner: str
+    until: Millis
+
+
+class AlertPage(Struct, frozen=True, gc=False):
+    """Alerts by name; `more` if others follow."""
+
+    entries: tuple[Alert, ...]
+    more: bool = False

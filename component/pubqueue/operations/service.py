@@ -24,6 +24,7 @@ from pubqueue.operations.model import (
     queues,
 )
 from pubqueue.operations.nodes import node_of, state_of
+from pubqueue.rules.alerts import ReadAlerts, Wrong
 from pubqueue.rules.inspect import AskService, ReadWorkers
 from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
 from pubqueue.rules.unlock import Dismiss
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.limits import Limit, Whose
+    from pubqueue.model.records import Alert, AlertPage
     from pubqueue.operations.model import Given, Row
     from pubqueue.rules.survey import Place
 
@@ -359,3 +361,57 @@ OVERVIEW: Final = Operation(
 )
 
 ON_OVERVIEW: Final = (OVERVIEW,)
+
+
+# The alerts that are raised, and the targets that do not take them.
+
+USUAL_ALERTS: Final = 100
+"""Rows of a page, unless the caller wants fewer or more."""
+
+ENDING: Final = "over, being told"
+RAISED: Final = "raised"
+FAILING: Final = "failing"
+
+ALERT_STATES: Final = (RAISED, ENDING, FAILING)
+
+
+def _ask_alerts(by: Principal, given: Given) -> Request:
+    return ReadAlerts(by, given.one("after"), given.number("max") or USUAL_ALERTS)
+
+
+def _alerts(page: AlertPage, _given: Given) -> Answer:
+    rows = tuple(_alert(one) for one in page.entries)
+    note = count(len(rows), "alert")
+    note = f"These are {note}; there are more." if page.more else f"{note}."
+    return Answer(note, rows, page.entries[-1].name if rows else "", more=page.more)
+
+
+def _alert(one: Alert) -> Row:
+    failing = one.kind == Wrong.TARGET
+    state = FAILING if failing else ENDING if one.over else RAISED
+    return one.name, one.kind, one.subject, state, one.since, one.detail
+
+
+ALERTS: Final = Operation(
+    "alerts",
+    "List the alerts",
+    "What is wrong now, as [alerts] of the configuration has it, and the targets of alerts that do not take them.",
+    replies.Power.SERVICE,
+    (AFTER, MAX_ROWS),
+    (
+        Column("alert", "Alert", more=True),
+        Column("kind", "What is wrong"),
+        Column("subject", "With"),
+        Column("state", "State"),
+        Column("since", "Since", Cell.SINCE),
+        Column("detail", "Details"),
+    ),
+    _ask_alerts,
+    _alerts,
+    place="alert",
+    manual="List the alerts.\n\n"
+    "Shows what is wrong now, as the table [alerts] of the configuration has it: dead items, old items, queues without workers, a full disk,"
+    " accounts near a limit. A row with the state `failing` is a JID, a room or a webhook that does not take alerts.",
+)
+
+ON_ALERTS: Final = (ALERTS,)

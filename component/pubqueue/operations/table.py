@@ -31,6 +31,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         clients.ON_CONNECTIONS,
         clients.ON_MESSAGES,
         service.ON_SERVICE,
+        service.ON_ALERTS,
     )
     for operation in part
 }

@@ -26,6 +26,7 @@ from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.replies import About
+from pubqueue.monitor.alerts import Alerts
 from pubqueue.monitor.process import ProcessObservers, service_manager
 from pubqueue.stores import Timed, shown_address
 from pubqueue.wiring.faces import faces_of, over_http
@@ -157,9 +158,11 @@ class _Run:
             if isinstance(face, XmppFace):
                 work += [face.watch_workers(self._store), face.watch_messages(self._store)]
         process = self._process
-        others = [*self._faces, *process.http.hosts]
+        by = service_of(process.settings)
+        alerts = Alerts(self._broker, process.settings, by, self._faces)
+        others = [*self._faces, *process.http.hosts, alerts]
         parts = Parts(self._broker, self._store, self._reaper, process.accounts, others)
-        return [*work, process.reloader.run(process.settings, parts)]
+        return [*work, alerts.run(), process.reloader.run(process.settings, parts)]
 
     async def _until_stopped(self, work: Sequence[asyncio.Task[None]]) -> None:
         try:

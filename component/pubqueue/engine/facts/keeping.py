@@ -1,4 +1,4 @@
-"""Facts for kept messages, forwarded notices and registrations of pushes."""
+"""Facts for kept messages, forwarded notices, registrations of pushes and alerts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from pubqueue.engine.facts.managing import for_answer
 from pubqueue.engine.facts.publishing import for_publish
 from pubqueue.engine.facts.queue import for_bounce
 from pubqueue.engine.facts.transactions import for_stage
-from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
+from pubqueue.engine.rows import (
+    ALERTS,
+    FORWARDED,
+    KEPT_MESSAGES,
+    MESSAGE_TOTALS,
+    REGISTRATIONS,
+    WATCHES,
+)
 from pubqueue.model.entities import Affiliation, digest
 from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MAX_PULLED, MessageTotal, mark_of
-from pubqueue.rules import messages, registrations
+from pubqueue.rules import alerts, messages, registrations
 from pubqueue.rules.presence import Bounce
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.staging import StagePublish
@@ -227,3 +234,35 @@ def for_list_registrations(
     most = max(1, min(request.most, MAX_REGISTRATIONS)) + 1
     which = listings.RegistrationsOf(registrations.whose(request, affiliation), node)
     return registrations.ListRegistrationsFacts(tuple(rows.page(which, request.after, most)))
+
+
+# Facts for alerts.
+
+
+def for_watch(context: Context, _request: alerts.WatchAlerts) -> alerts.WatchFacts:
+    """Return the watch."""
+    return alerts.WatchFacts(context.now, context.rows.row(WATCHES, alerts.WATCH))
+
+
+def for_note(context: Context, request: alerts.NoteAlerts) -> alerts.NoteFacts:
+    """Return the watch, and the alerts that are to be forgotten."""
+    rows = context.rows
+    for one in request.alerts:
+        rows.row(ALERTS, one.name)  # what is written is compared with it
+    gone = [rows.row(ALERTS, name) for name in request.gone]
+    known = rows.row(WATCHES, alerts.WATCH)
+    return alerts.NoteFacts(known, tuple([one for one in gone if one is not None]))
+
+
+def for_target(context: Context, request: alerts.NoteTarget) -> alerts.TargetFacts:
+    """Return what is known of the target."""
+    name = alerts.name_of(alerts.Wrong.TARGET, request.target)
+    return alerts.TargetFacts(context.now, context.rows.row(ALERTS, name))
+
+
+def for_alerts(context: Context, request: alerts.ReadAlerts) -> alerts.AlertsFacts:
+    """Return the alerts after a name."""
+    if not request.by.admin:
+        return alerts.AlertsFacts(())
+    found = context.rows.page(listings.Alerts(), request.after, alerts.at_most(request) + 1)
+    return alerts.AlertsFacts(tuple(found))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pubqueue.engine.reaper import end_messages
 from pubqueue.engine.silent_workers import SilentWorkers
+from pubqueue.faces.xmpp.announcing import Announcer
 from pubqueue.faces.xmpp.bounces import Pings
 from pubqueue.faces.xmpp.deliveries import Deliveries
 from pubqueue.faces.xmpp.link import Answers, Link, is_request, kind_of
@@ -117,6 +118,7 @@ class XmppFace:
             silent=self._workers.silent,
         )
         component.on_single = self.requests.take_single
+        self.announcer = Announcer(place.jid, write, lambda: broker.instance.number)
         features, doubt = self.requests.features, self._workers.doubt
         signals = Signals(link, self._rosters, self.deliveries, features, doubt)
         self.kinds: dict[str, Callable[[Stanza], None]] = {
@@ -229,10 +231,12 @@ class XmppFace:
     # --- in ---
 
     def _admits(self, head: Element) -> bool:
-        """Return, from the head of a stanza, whether its children are to be read; those of presence never are."""
+        """Return, from the head of a stanza, whether its children are to be read; of presence only those of rooms that are told something."""
         sender = head.get("from")
-        if sender is None or head.tag == _PRESENCE:
+        if sender is None:
             return False
+        if head.tag == _PRESENCE:
+            return self.announcer.awaits(head)
         if self._link.jid in sender and domain_of(Jid(sender)) == self._link.jid:
             return sender == self._link.jid  # answers to our own requests; others are forged
         if self._rosters.awaits(head):
@@ -245,7 +249,7 @@ class XmppFace:
         """Handle a stanza, unless it is forged."""
         if self._is_forged(stanza):
             self._refuse_forged(stanza)
-        else:
+        elif not (self.announcer.is_on and self.announcer.take(stanza.top)):
             self._note_sign(stanza.top)
             self.kinds[stanza.top.tag](stanza)
 

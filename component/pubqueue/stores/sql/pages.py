@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.engine import listings
 from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription, SubscriptionState
-from pubqueue.model.records import Event, EventKind, Holding
+from pubqueue.model.records import Alert, Event, EventKind, Holding
 from pubqueue.model.replies import EventEntry, NodeEntry
 from pubqueue.model.sums import has_key
 from pubqueue.model.transactions import Attempt, Record
@@ -315,6 +315,7 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.NodesNamed:            _nodes_named,
     listings.NodesOfAccountNamed:   _nodes_of_account_named,
     listings.NodesPushed:           paged("nodes_pushed", "", _made),
+    listings.Alerts:                paged("all_alerts", "", lambda _, rows: [Alert(*row) for row in rows]),
     listings.ReadyNodes:            paged("ready_nodes", 0, lambda _, rows: [listings.Look(*row) for row in rows]),
     listings.FreeSubscriptions:     _free_subscriptions,
     listings.Subscribers:           _subscribers,

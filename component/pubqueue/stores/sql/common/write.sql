@@ -116,6 +116,24 @@ UPDATE forwarded SET notices = $1 WHERE mark = $2;
 -- drop_forwarded: delete sent notices for another instance
 DELETE FROM forwarded WHERE mark = $1;
 
+-- add_alert: a new alert
+INSERT INTO alert (since, detail, over_at, said, name) VALUES ($1, $2, $3, $4, $5);
+
+-- change_alert: an alert that was said, is over, or begins again
+UPDATE alert SET since = $1, detail = $2, over_at = $3, said = $4 WHERE name = $5 AND since = $6 AND over_at = $7 AND said = $8;
+
+-- drop_alert: an alert that is over, and was said to be
+DELETE FROM alert WHERE name = $1 AND since = $2 AND over_at = $3 AND said = $4;
+
+-- add_alert_watch: the first instance that watches for alerts
+INSERT INTO alert_watch (runner, until, name) VALUES ($1, $2, $3);
+
+-- change_alert_watch: an instance watches for alerts, or goes on to
+UPDATE alert_watch SET runner = $1, until = $2 WHERE name = $3 AND runner = $4 AND until = $5;
+
+-- drop_alert_watch: no instance watches for alerts
+DELETE FROM alert_watch WHERE name = $1 AND runner = $2 AND until = $3;
+
 -- add_secret: a new secret
 INSERT INTO secret (value, name) VALUES ($1, $2);
 
