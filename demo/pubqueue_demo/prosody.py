@@ -60,6 +60,10 @@ HOST = """
 VirtualHost "{host}"
 """
 
+ROOMS = """
+Component "{rooms}" "muc"
+"""
+
 COMPONENT = """
 Component "{component}"
     component_secret = "{secret}"
@@ -79,7 +83,7 @@ class Prosody:
 
     An async context manager: entering waits until the client and component ports accept connections; leaving ends the
     process and removes its files. `modules` are loaded in addition to the usual ones, `without` are left out;
-    `more_domains` and `more_components` are also served, with the same secret.
+    `more_domains` and `more_components` are also served, with the same secret; `rooms` is a domain of rooms (XEP-0045).
     """
 
     host = "127.0.0.1"
@@ -93,8 +97,10 @@ class Prosody:
         without: tuple[str, ...] = (),
         more_domains: tuple[str, ...] = (),
         more_components: tuple[str, ...] = (),
+        rooms: str = "",
     ) -> None:
         self.component = component
+        self._rooms = rooms
         self.modules = modules
         self._without = without
         self._domains = (self.domain, *more_domains)
@@ -191,6 +197,7 @@ class Prosody:
             hosts="".join(
                 [HOST.format(host=it) for it in self._domains]
                 + [COMPONENT.format(component=it, secret=self.secret) for it in self._components]
+                + ([ROOMS.format(rooms=self._rooms)] if self._rooms else [])
             ),
         )
 

@@ -20,7 +20,7 @@ BAD = a.Sight(a.Wrong.NO_WORKERS, "jobs", bad=True, patience=Millis(WAIT))
 WELL = replace(BAD, bad=False)
 
 
-def mark(since=0, raised=False, well=None):
+def mark(since=0, *, raised=False, well=None):
     """Return a mark with moments as milliseconds before now."""
     return a.Mark(Millis(NOW - since), raised, None if well is None else Millis(NOW - well))
 
@@ -86,7 +86,7 @@ def test_it_is_said_once_and_once_when_it_is_over_and_never_too_early(sights):
 # --- a look at a queue ---------------------------------------------------------------------------
 
 
-def entry(queued=0, locked=0, dead=0, window=0, subscriptions=0, age=None, **config):
+def entry(*, queued=0, locked=0, dead=0, window=0, subscriptions=0, age=None, **config):
     node = Node(NodeName("jobs"), NodeConfig(queueing=True, **config), Jid("ann@x"), NOW)
     node = replace(node, subscriptions=subscriptions)
     oldest = None if age is None else Millis(NOW - age)

@@ -52,7 +52,7 @@ class Ejabberd:
 
     An async context manager: entered when both ports serve, left with the process ended and its
     files removed. `more_domains` and `more_components` are served in addition to the first, with
-    the same secret.
+    the same secret; `rooms` is a domain of rooms (XEP-0045).
     """
 
     host = "127.0.0.1"
@@ -65,8 +65,10 @@ class Ejabberd:
         more_domains: tuple[str, ...] = (),
         more_components: tuple[str, ...] = (),
         lets_read_rosters: bool = False,
+        rooms: str = "",
     ) -> None:
         self.component = component
+        self._rooms = rooms
         self._domains = (self.domain, *more_domains)
         self._components = (component, *more_components)
         self._lets_read_rosters = lets_read_rosters
@@ -245,6 +247,8 @@ class Ejabberd:
         }
         if self._lets_read_rosters:  # XEP-0356
             configuration["modules"]["mod_privilege"] = {"roster": {"get": "all"}}
+        if self._rooms:
+            configuration["modules"]["mod_muc"] = {"hosts": [self._rooms]}
         (self.folder / "ejabberd.yml").write_text(json.dumps(configuration))
         # names are looked up in /etc/hosts, without the helper process that asks a resolver
         (self.folder / "inetrc").write_text("{lookup,[file]}.\n")
