@@ -35,7 +35,7 @@ def test_a_whole_table(tmp_path):
     assert "https://hooks.example.org" in repr(found)
 
 
-def test_without_it_nobody_is_told_and_without_rules_the_bounds_of_one_apply(tmp_path):
+def test_without_it_there_is_no_target_and_without_rules_the_bounds_of_one_apply(tmp_path):
     assert of_service(tmp_path, "").alerts.targets == ()
     assert of_service(tmp_path, "").alerts.terms() == AlertTerms()
 
@@ -50,7 +50,7 @@ def test_without_it_nobody_is_told_and_without_rules_the_bounds_of_one_apply(tmp
         ("webhooks = ['ftp://x.example/']", "alerts.webhooks", "begins with http:// or https://"),
         ("webhooks = ['https://a:b@x.example/']", "alerts.webhooks", "neither a user"),
         ("webhook_networks = ['10.0.0.1/8']", "alerts.webhook_networks", "must be networks"),
-        ("[[alerts.rule]]\ndead = 1", "alerts.rule", "nobody is told"),
+        ("[[alerts.rule]]\ndead = 1", "alerts.rule", "there is no target"),
         ("to = ['a@x']\nevery = 0", "alerts.every", ">= 0.1"),
         ("to = ['a@x']\nquota = 1.1", "alerts.quota", "<= 1"),
         ("to = ['a@x']\n[[alerts.rule]]\nnodes = []", "alerts.rule[0].nodes", "length >= 1"),

@@ -37,18 +37,18 @@ class Announcer:
     """Notes what is told to whom; `refuses` has why a target does not take it."""
 
     def __init__(self):
-        self.told, self.refuses, self.asked = [], {}, asyncio.Event()
+        self.sent, self.refuses, self.asked = [], {}, asyncio.Event()
         self.rooms, self.is_on = frozenset(), False
 
-    def tell(self, jid, text):
+    def send(self, jid, text):
         self.asked.set()
         if why := self.refuses.get(jid, ""):
             return why
-        self.told.append((jid, text))
+        self.sent.append((jid, text))
         return ""
 
-    async def tell_room(self, room, nick, text):
-        return self.tell(f"{room}/{nick}", text)
+    async def send_to_room(self, room, nick, text):
+        return self.send(f"{room}/{nick}", text)
 
 
 class Watcher:
@@ -74,9 +74,9 @@ class Watcher:
         """Look that many seconds later, and wait until all who are told have it."""
         self.now = Millis(self.now + round(after * 1000))
         await self.alerts.look()
-        await self.told()
+        await self.settled()
 
-    async def told(self):
+    async def settled(self):
         await until(lambda: not self.alerts._under_way)
 
     async def rows(self):
@@ -103,7 +103,7 @@ def announcer():
 
 
 def lines(announcer):
-    return [line for _, text in announcer.told for line in text.splitlines()]
+    return [line for _, text in announcer.sent for line in text.splitlines()]
 
 
 NO_WORKERS = "queue.example: ALERT jobs: no workers: 1 waiting, and no worker is available"
@@ -114,11 +114,11 @@ async def test_it_is_said_once_and_once_when_it_is_over(announcer):
         await one.do(a_queue(), publishes("a"))
         for _ in range(4):
             await one.look(after=5)
-        assert announcer.told == [(TO, NO_WORKERS)]
+        assert announcer.sent == [(TO, NO_WORKERS)]
         await one.do(joins(ANN, 2))
         for _ in range(6):
             await one.look(after=5)
-        assert announcer.told[1:] == [(TO, "queue.example: OVER jobs: no workers, after 40 s")]
+        assert announcer.sent[1:] == [(TO, "queue.example: OVER jobs: no workers, after 40 s")]
         await one.look(after=5)
         assert await one.rows() == {}
 
@@ -141,7 +141,7 @@ async def test_what_comes_and_goes_is_said_once(announcer):
             await one.look(after=5)
             await one.do(retracts(ANN, f"{round_}"))
             await one.look(after=5)
-        assert len(announcer.told) == 1
+        assert len(announcer.sent) == 1
 
 
 async def test_several_alerts_of_one_look_are_one_message(announcer):
@@ -150,7 +150,7 @@ async def test_several_alerts_of_one_look_are_one_message(announcer):
             await one.do(a_queue(NodeName(name)), publishes("i", node=NodeName(name)))
         await one.look()
         await one.look(after=15)
-        ((_, text),) = announcer.told
+        ((_, text),) = announcer.sent
         assert text.count("ALERT") == 3
 
 
@@ -174,7 +174,7 @@ async def test_a_restart_says_nothing_again_and_still_says_when_it_is_over(annou
         at = one.now
     async with watcher(memory, announcer=announcer, at=at) as again:
         await again.look(after=5)
-        assert len(announcer.told) == 1
+        assert len(announcer.sent) == 1
         await again.do(joins(ANN, 2))
         await again.look(after=5)
         await again.look(after=25)
@@ -193,7 +193,7 @@ async def test_what_was_not_told_before_the_end_is_told_by_the_next_life(announc
     announcer.refuses.clear()
     async with watcher(memory, announcer=announcer, at=one.now) as again:
         await again.look(after=1)
-        assert announcer.told == [(TO, NO_WORKERS)]
+        assert announcer.sent == [(TO, NO_WORKERS)]
 
 
 async def test_of_two_instances_one_speaks_and_the_other_takes_over(announcer):
@@ -206,16 +206,16 @@ async def test_of_two_instances_one_speaks_and_the_other_takes_over(announcer):
         for _ in range(4):
             await one.look(after=5)
             await two.look(after=5)
-        assert (len(announcer.told), other_announcer.told) == (1, [])
+        assert (len(announcer.sent), other_announcer.sent) == (1, [])
         await two.look(after=LEASE / 1000)  # the first one looks no more
         await two.do(joins(ANN, 2))
         await two.look(after=1)
         await two.look(after=25)
-        assert len(other_announcer.told) == 1
+        assert len(other_announcer.sent) == 1
         assert lines(other_announcer)[0].startswith("queue.example: OVER jobs: no workers")
         one.now = two.now
         await one.look(after=1)
-        assert len(announcer.told) == 1
+        assert len(announcer.sent) == 1
 
 
 async def test_a_store_that_takes_no_writes_is_said_by_the_instance_that_had_the_watch(announcer):
@@ -300,8 +300,8 @@ async def test_a_target_that_refuses_is_noted_and_gets_it_later(announcer, monke
         row = (await one.rows())[f"target:{ROOM}"]
         assert row.detail == "the room refuses: forbidden"
         announcer.refuses.clear()
-        await one.told()
-        assert {jid for jid, _ in announcer.told} == {TO, where}
+        await one.settled()
+        assert {jid for jid, _ in announcer.sent} == {TO, where}
         assert f"target:{ROOM}" not in await one.rows()
 
 

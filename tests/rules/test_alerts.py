@@ -203,7 +203,7 @@ def test_why_a_target_fails_is_stored_and_forgotten_and_the_same_again_changes_n
     def noted(why, known=None):
         return a.note_target(a.NoteTarget(SERVICE, "room@x", why), a.TargetFacts(NOW, known))
 
-    row = Alert("target:room@x", NOW, "closed", said=NOW)
+    row = Alert("target:room@x", NOW, "closed", reported=NOW)
     assert noted("closed") == Decision(Done(), (PutRow(row),))
     assert noted("closed", row) == noted("") == Decision(Done())
     since = replace(row, since=Millis(5))

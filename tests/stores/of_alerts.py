@@ -38,7 +38,7 @@ class OfAlerts:
         await write(store, "alerts", (NEW, over), (FULL, None))
         assert await there(store, NEW.name, FULL.name) == [over]
 
-    @pytest.mark.parametrize("field", ["since", "over", "said"])
+    @pytest.mark.parametrize("field", ["since", "over", "reported"])
     async def test_an_alert_that_another_has_changed_is_not_overwritten(self, store, field):
         await write(store, "alerts", (None, NEW))
         believed = replace(NEW, **{field: after(9)})

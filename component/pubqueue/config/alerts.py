@@ -1,4 +1,4 @@
-"""The table `[alerts]`: who is told what, and what is refused."""
+"""The table `[alerts]`: the targets of alerts, the bounds of queues, and what is refused."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AlertRuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Who is told when something is wrong, and what that is ([how to](../operations/alerts.md)). Without a target there are no alerts."""
+    """Messages to people, rooms and webhooks when something is wrong ([how to](../operations/alerts.md)). Without a target there are no alerts."""
 
     to: tuple[str, ...] = ()
     """JIDs that are sent a message. They need `server`."""
@@ -61,7 +61,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
     every: Annotated[float, msgspec.Meta(ge=0.1, le=3_600)] = 15.0
     """Seconds between two looks at all queues."""
     over_after: _Span = USUAL.over_after / 1000
-    """Seconds for which something has to be well until its alert is over; so what comes and goes is said once."""
+    """Seconds for which something has to be well until its alert is over, so that what comes and goes is one alert."""
     disk_free: _Count = USUAL.disk_free
     """Bytes that have to be free on the disk of a store of SQLite; 0: any number."""
     quota: _Share = USUAL.quota
@@ -82,7 +82,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """All who are told."""
+        """All targets."""
         return (*self.to, *self.rooms, *self.webhooks)
 
     def terms(self) -> AlertTerms:
@@ -118,7 +118,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
         """Check what the types do not; `service` is the JID of the service, and `server` the server of XMPP.
 
         Raises:
-            ConfigError: a target is not one, or cannot be told without a server; or there are rules, and nobody is told.
+            ConfigError: a target is not one, or needs a server; or there are rules, and no targets.
 
         """
         for key, jids in (("to", self.to), ("rooms", self.rooms)):
@@ -131,7 +131,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
         _ = self.push_terms
         if self.rule and not self.targets:
             raise ConfigError(
-                "alerts.rule is set, and nobody is told: set alerts.to, alerts.rooms or alerts.webhooks",
+                "alerts.rule is set, and there is no target: set alerts.to, alerts.rooms or alerts.webhooks",
                 key="alerts.rule",
             )
 

@@ -231,7 +231,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rest: RestSettings = RestSettings()
     """Clients of REST messaging; the table `[rest]`."""
     alerts: AlertSettings = AlertSettings()
-    """Who is told when something is wrong; the table `[alerts]`."""
+    """Messages when something is wrong; the table `[alerts]`."""
     node: tuple[NodeSettings, ...] = ()
     """Nodes that are created at the start, or changed to match the declaration; tables `[[node]]` in the file, JSON
     in the variable."""

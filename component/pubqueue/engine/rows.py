@@ -237,7 +237,7 @@ KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
     SECRETS := RowKind[str, records.ServiceSecret](
         "secrets", "secret", records.ServiceSecret, key=["name"], guard=["value"]),
     ALERTS := RowKind[str, records.Alert](
-        "alerts", "alert", records.Alert, key=["name"], guard=["since", "over", "said"]),
+        "alerts", "alert", records.Alert, key=["name"], guard=["since", "over", "reported"]),
     WATCHES := RowKind[str, records.AlertWatch](
         "alert_watches", "alert_watch", records.AlertWatch, key=["name"], guard=["runner", "until"]),
     FORWARDED := RowKind[str, records.Forwarded](

@@ -616,13 +616,13 @@ def slot_of(now: Millis) -> Millis:
     return Millis(now - now % SLOT)
 
 
-# The records of alerts: what is wrong, since when, and whether it was said; and which instance watches.
+# The records of alerts: what is wrong, since when, and whether it was reported; and which instance watches.
 
 
 class Alert(Struct, frozen=True, gc=False):
     """Something is wrong: `name` is its kind, a colon, and its subject, such as a queue.
 
-    `over` is when it was over, 0 while it lasts. `said` is when the present state had reached all targets, 0 before that.
+    `over` is when it was over, 0 while it lasts. `reported` is when all targets had the present state, 0 before that.
     """
 
     name: str
@@ -630,7 +630,7 @@ class Alert(Struct, frozen=True, gc=False):
     detail: str = ""
     """The figures in words; it contains nothing of an item."""
     over: Millis = Millis(0)
-    said: Millis = Millis(0)
+    reported: Millis = Millis(0)
 
     @property
     def kind(self) -> str:

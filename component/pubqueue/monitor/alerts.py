@@ -1,8 +1,8 @@
-"""Looks for what is wrong, and tells people, rooms and webhooks: once, and once when it is over.
+"""Looks for what is wrong, and notifies people, rooms and webhooks: once, and once when it is over.
 
 One instance at a time looks: it has the watch, which it claims again and again. It reads the queues beside the batches, a slice at a time with
-pauses between, lets `rules.alerts` judge them, stores what is raised and what is over, and then tells all targets. What was not told when an instance ends is told by the
-next one. Without targets nothing is read, and no task works.
+pauses between, lets `rules.alerts` judge them, stores what is raised and what is over, and then reports it to all targets. What an
+instance has not reported when it ends, the next one reports. Without targets nothing is read.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-# What is said, and until when it is kept for a target.
+# Reports, and until when they are kept for a target.
 
 MAX_REPORTS: Final = 100
 """Reports that wait for one target; one more, and the oldest is dropped."""
 
 FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 300.0
+MAX_PAUSE: Final = 300.0
 """Seconds until a report is sent again to a target that did not take it; each time twice as long, up to this."""
 
 MAX_IN_BODY: Final = 500
@@ -154,7 +154,7 @@ class Outbox:
                 self._alerts.finished(report, self.target)
                 continue
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)
 
 
 # The looks.
@@ -166,7 +166,7 @@ REST: Final = 0.02
 """Seconds between two slices, for other readers."""
 
 SILENT: Final = Millis(30_000)
-"""For how long the store takes no writes before that is said."""
+"""For how long the store takes no writes before that is an alert."""
 
 
 class Alerts:
@@ -191,7 +191,7 @@ class Alerts:
         self.take_settings(settings)
 
     def _forget(self) -> None:
-        """Begin anew: another instance has the watch, or had it."""
+        """Forget everything: another instance has the watch, or had it."""
         self._has_watch = False
         self._renew_at = Millis(0)
         self._marks: dict[str, Mark] = {}
@@ -234,10 +234,10 @@ class Alerts:
             await self._client.close()
 
     async def look(self) -> None:
-        """Look at everything once, store what has changed, and tell the targets."""
+        """Look at everything once, store what has changed, and report it."""
         changed: list[Alert] = []
         if not await self._claim(changed):
-            self._say(changed)
+            self._report(changed)
             return
         seen: set[str] = set()
         whole = await self._look_at_queues(changed, seen)
@@ -248,7 +248,7 @@ class Alerts:
         for target in self._failing.keys() - {self._plain(one) for one in self._settings.targets}:
             await self.note_outcome(target, "")
         if self._has_watch and await self._store_alerts():
-            self._say(changed)
+            self._report(changed)
 
     # --- the watch ---
 
@@ -271,14 +271,14 @@ class Alerts:
         return self._has_watch
 
     def _note_silence(self, now: Millis, changed: list[Alert]) -> bool:
-        """Note that the store takes no writes; the instance that had the watch says so, although it cannot store it."""
+        """Note that the store takes no writes; the instance that had the watch reports that, although it cannot store it."""
         if self._has_watch:
             sight = Sight(Wrong.STORE, "", bad=True, detail="it takes no writes", patience=SILENT)
             self._note(sight, now, changed)
         return False
 
     async def _begin(self) -> None:
-        """Read the stored alerts, and tell the targets what was not said."""
+        """Read the stored alerts, and report those that were not reported."""
         after, more = "", True
         found: dict[str, Alert] = {}
         while more:
@@ -299,7 +299,7 @@ class Alerts:
             one.name: Mark(one.since, raised=True) for one in found.values() if not one.over
         }
         self._has_watch = True
-        self._say([one for one in found.values() if not one.said])
+        self._report([one for one in found.values() if not one.reported])
 
     # --- the looks ---
 
@@ -360,7 +360,7 @@ class Alerts:
         return mark is not None and mark.raised
 
     def _note(self, sight: Sight, now: Millis, changed: list[Alert]) -> None:
-        """Judge a sight, and add what is said."""
+        """Judge a sight, and add the alert that begins or ends."""
         name = sight.name
         mark, step = judge(self._marks.get(name), sight, now, self._terms.over_after)
         if mark is None:
@@ -381,13 +381,13 @@ class Alerts:
         if alert is None or alert.over:
             return
         over = Millis(max(alert.since + 1, self._broker.now() if now is None else now))
-        ended = self._alerts[name] = replace(alert, over=over, said=Millis(0))
+        ended = self._alerts[name] = replace(alert, over=over, reported=Millis(0))
         changed.append(ended)
 
     # --- what is stored ---
 
     async def _store_alerts(self) -> bool:
-        """Store what has changed, in slices; return whether this instance may say it."""
+        """Store what has changed, in slices; return whether this instance may report it."""
         names = self._alerts.keys() | self._stored.keys()
         differing = sorted(n for n in names if self._alerts.get(n) != self._stored.get(n))
         for start in range(0, len(differing), AT_ONCE):
@@ -400,17 +400,19 @@ class Alerts:
                 self._forget()
                 return False
             if not isinstance(reply, Done):
-                return True  # the store fails: it is said all the same, and stored by a later look
+                return (
+                    True  # the store fails: it is reported all the same, and stored by a later look
+                )
             for one in puts:
                 self._stored[one.name] = one
             for name in gone:
                 self._stored.pop(name, None)
         return True
 
-    # --- what is said ---
+    # --- reports ---
 
-    def _say(self, alerts: Sequence[Alert]) -> None:
-        """Tell all targets."""
+    def _report(self, alerts: Sequence[Alert]) -> None:
+        """Report these to all targets."""
         if not alerts:
             return
         report = Report(self._service, tuple(alerts))
@@ -426,7 +428,7 @@ class Alerts:
             outbox.put(report)
 
     def finished(self, report: Report, target: str) -> None:
-        """Note that a target has a report, or will not get it; one that all have is stored as said, with the next look."""
+        """Note that a target has a report, or will not get it; if all have it, the next look stores that."""
         _, left = self._under_way.get(id(report), (report, set[str]()))
         left.discard(target)
         if left:
@@ -438,7 +440,7 @@ class Alerts:
             if alert.over:
                 del self._alerts[alert.name]
             else:
-                self._alerts[alert.name] = replace(alert, said=self._broker.now())
+                self._alerts[alert.name] = replace(alert, reported=self._broker.now())
 
     async def send(self, target: str, report: Report) -> str | None:
         """Send a report to a target; return why it was not taken, an empty word if it was, or None if that is not known."""
@@ -449,9 +451,9 @@ class Alerts:
         if self._announcer is None:
             return "there is no XMPP server"
         if target in self._settings.to:
-            return self._announcer.tell(target, text_of(report))
+            return self._announcer.send(target, text_of(report))
         room, nick = JID(target).bare, self._settings.nick
-        return await self._announcer.tell_room(room, nick, text_of(report))
+        return await self._announcer.send_to_room(room, nick, text_of(report))
 
     async def _post(self, url: str, body: bytes) -> str:
         if self._client is None:

@@ -1,7 +1,7 @@
-"""Alerts: what is wrong, when it is said, and when it is over.
+"""Alerts: what is wrong, when it is reported, and when it is over.
 
-The rules are pure. A look at a queue is a `Sight` for each thing that may be wrong with it; what is remembered of it is a `Mark`; and `judge` is
-the table that turns both into the next mark and what is said. One instance at a time looks: it claims the watch, as workers of
+The rules are pure. A look at a queue is a `Sight` for each thing that may be wrong with it; what is remembered of it is a `Mark`; and `judge`
+is the table that turns both into the next mark and a step. One instance at a time looks: it claims the watch, as workers of
 pushes claim a registration (`rules.registrations`), and only its alerts are stored.
 """
 
@@ -84,11 +84,11 @@ def name_of(wrong: Wrong, subject: str) -> str:
     return f"{wrong.value}:{subject}"
 
 
-# A look: what is wrong now, and for how long it has to be before it is said.
+# A look: what is wrong now, and for how long it has to be before it is reported.
 
 
 class Sight(Struct, frozen=True):
-    """Whether something is `bad` now. It is said after it has been for `patience`; `detail` are the figures in words."""
+    """Whether something is `bad` now. It is reported when it has been bad for `patience`; `detail` has the figures in words."""
 
     wrong: Wrong
     subject: str
@@ -154,11 +154,11 @@ def span(millis: int) -> str:
     return f"{max(0, millis) // 1000} s"
 
 
-# The table: what is remembered, and what is said.
+# The table: what is remembered, and what is reported.
 
 
 class Mark(Struct, frozen=True):
-    """What is remembered of something that is wrong, or was: since when, whether it was said, and since when it is well again."""
+    """What is remembered of something that is wrong, or was: since when, whether it was reported, and since when it is well again."""
 
     since: Millis
     raised: bool = False
@@ -167,7 +167,7 @@ class Mark(Struct, frozen=True):
 
 @unique
 class Step(Enum):
-    """What is said."""
+    """What is reported."""
 
     NOTHING = auto()
     RAISE = auto()
@@ -177,9 +177,9 @@ class Step(Enum):
 def judge(
     mark: Mark | None, sight: Sight, now: Millis, over_after: Millis
 ) -> tuple[Mark | None, Step]:
-    """Return what is remembered from now on, and what is said.
+    """Return what is remembered from now on, and what is reported.
 
-    | remembered | now | long enough? | remembered then | said |
+    | remembered | now | long enough? | remembered then | reported |
     | --- | --- | --- | --- | --- |
     | nothing | well | | nothing | nothing |
     | nothing or wrong | wrong | no | wrong, since the first look | nothing |
@@ -205,7 +205,7 @@ def judge(
     return Mark(mark.since, raised=True, well=well), Step.NOTHING
 
 
-# The requests: one instance claims the watch, and stores what it says.
+# The requests: one instance claims the watch, and stores what it reports.
 
 LEASE: Final = Millis(45_000)
 """The time of a claim, which is renewed well before; after an instance dies, another takes over at its end."""
@@ -319,7 +319,7 @@ def note_target(request: NoteTarget, facts: TargetFacts) -> Decision:
     if known is not None and known.detail == why:
         return Decision(Done())
     since = facts.now if known is None else known.since
-    row = Alert(name_of(Wrong.TARGET, request.target), since, why, said=facts.now)
+    row = Alert(name_of(Wrong.TARGET, request.target), since, why, reported=facts.now)
     return Decision(Done(), (PutRow(row),))
 
 
@@ -343,7 +343,7 @@ def fault_of_note(request: NoteAlerts) -> Refused | None:
     return None
 
 
-# A report: what is said at once, to all targets.
+# A report: what all targets get at once.
 
 MAX_LINES: Final = 20
 """Lines of a message; what is left out is counted in its last line."""
@@ -371,7 +371,7 @@ def text_of(report: Report) -> str:
 
 
 def ordered(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return alerts in the order in which they are said."""
+    """Return alerts in the order of a report."""
     return sorted(alerts, key=lambda one: (one.over > 0, WORST.index(Wrong(one.kind)), one.subject))
 
 

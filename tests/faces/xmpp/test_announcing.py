@@ -53,7 +53,7 @@ class Network:
 
     async def in_room(self, *answers):
         """Say something in the room; return the outcome after these answers to the message's id."""
-        said = asyncio.create_task(self.announcer.tell_room(ROOM, "bot", "hello <all>"))
+        said = asyncio.create_task(self.announcer.send_to_room(ROOM, "bot", "hello <all>"))
         await until(lambda: bool(self.sent))
         for answer in answers:
             assert self.announcer.take(answer(self.sent[1].get("id")))
@@ -120,12 +120,12 @@ async def test_without_an_answer_the_outcome_is_unknown(network, monkeypatch):
 
 async def test_without_a_stream_nothing_is_sent(network):
     network.is_up = False
-    assert await network.announcer.tell_room(ROOM, "bot", "x") == NO_STREAM
-    assert network.announcer.tell("ann@x", "x") == NO_STREAM
+    assert await network.announcer.send_to_room(ROOM, "bot", "x") == NO_STREAM
+    assert network.announcer.send("ann@x", "x") == NO_STREAM
 
 
 def test_a_person_gets_a_chat_message_and_a_bounce_is_noted(network):
-    assert network.announcer.tell("ann@x/phone", "a & b") == ""
+    assert network.announcer.send("ann@x/phone", "a & b") == ""
     (message,) = network.sent
     assert (message.get("type"), message.get("from"), message.get("to")) == (
         "chat",

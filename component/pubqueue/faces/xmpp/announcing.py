@@ -29,7 +29,7 @@ RESOURCE: Final = "alerts"
 """The resource of the service in rooms."""
 
 CREATED: Final = "201"
-"""The status of a room that did not exist: who enters it has created it, and nobody else can enter it yet."""
+"""The status of a room that did not exist: who enters it has created it, and it is closed to others."""
 
 PATIENCE: Final = 5.0
 """Seconds to wait for the answer of a room. Later it may have reached another instance, which notes it."""
@@ -52,22 +52,22 @@ class Announcer:
         self._service, self._write, self._instance = service, write, instance
         self.address = f"{service}/{RESOURCE}"
         self.is_on = False
-        """Whether anybody is told anything; otherwise no stanza is looked at."""
+        """Whether there is any target; otherwise no stanza is looked at."""
         self.rooms: frozenset[str] = frozenset()
         """The rooms that may answer: stanzas of all others are handled as any."""
         self.on_outcome: Callable[[str, str], None] = lambda _target, _why: None
         self._count = 0
         self._open: dict[str, asyncio.Future[str]] = {}
-        """The rooms that are told something, and what will be the outcome."""
+        """The rooms that a text is on its way to, and its future outcome."""
 
     # --- out ---
 
-    def tell(self, jid: str, text: str) -> str:
+    def send(self, jid: str, text: str) -> str:
         """Send a message, and return why it was not sent, or an empty word."""
         sent = self._write(self._message(self._service, jid, "chat", text))
         return "" if sent else NO_STREAM
 
-    async def tell_room(self, room: str, nick: str, text: str) -> str | None:
+    async def send_to_room(self, room: str, nick: str, text: str) -> str | None:
         """Enter a room, send a message and leave; return why it was refused, an empty word if it was not, or None without an answer."""
         stanzas = b"".join(
             (
@@ -106,7 +106,7 @@ class Announcer:
     # --- in ---
 
     def awaits(self, head: Element) -> bool:
-        """Return whether the stanza is from a room that is told something, so that its children are read."""
+        """Return whether the stanza is from a room that texts go to, so that its children are read."""
         return (
             self.is_on
             and head.get("to") == self.address

@@ -231,7 +231,7 @@ class XmppFace:
     # --- in ---
 
     def _admits(self, head: Element) -> bool:
-        """Return, from the head of a stanza, whether its children are to be read; of presence only those of rooms that are told something."""
+        """Return, from the head of a stanza, whether its children are to be read; of presence only those of rooms that texts go to."""
         sender = head.get("from")
         if sender is None:
             return False

@@ -33,7 +33,7 @@ SELECT mark, place, what FROM feeding WHERE mark IN %(list 1)s;
 SELECT name, draft FROM fed_message WHERE name IN %(list 1)s;
 
 -- alerts: alerts by their names
-SELECT name, since, detail, over_at, said FROM alert WHERE name IN %(list 1)s;
+SELECT name, since, detail, over_at, reported FROM alert WHERE name IN %(list 1)s;
 
 -- alert_watches: which instance watches for alerts
 SELECT name, runner, until FROM alert_watch WHERE name IN %(list 1)s;

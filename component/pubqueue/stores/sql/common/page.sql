@@ -156,7 +156,7 @@ SELECT name, account, node, queueing, words, disabled, failures, error, position
 FROM registration WHERE name > $1 AND ($2 = '' OR account = $2) AND ($3 = '' OR node = $3) ORDER BY name LIMIT $4;
 
 -- all_alerts: alerts after a name
-SELECT name, since, detail, over_at, said FROM alert WHERE name > $1 ORDER BY name LIMIT $2;
+SELECT name, since, detail, over_at, reported FROM alert WHERE name > $1 ORDER BY name LIMIT $2;
 
 -- message_bytes: the bytes of a kept message
 SELECT message FROM kept_message WHERE mark = $1 AND message IS NOT NULL LIMIT $2;

@@ -117,13 +117,13 @@ UPDATE forwarded SET notices = $1 WHERE mark = $2;
 DELETE FROM forwarded WHERE mark = $1;
 
 -- add_alert: a new alert
-INSERT INTO alert (since, detail, over_at, said, name) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO alert (since, detail, over_at, reported, name) VALUES ($1, $2, $3, $4, $5);
 
--- change_alert: an alert that was said, is over, or begins again
-UPDATE alert SET since = $1, detail = $2, over_at = $3, said = $4 WHERE name = $5 AND since = $6 AND over_at = $7 AND said = $8;
+-- change_alert: an alert that was reported, is over, or begins again
+UPDATE alert SET since = $1, detail = $2, over_at = $3, reported = $4 WHERE name = $5 AND since = $6 AND over_at = $7 AND reported = $8;
 
--- drop_alert: an alert that is over, and was said to be
-DELETE FROM alert WHERE name = $1 AND since = $2 AND over_at = $3 AND said = $4;
+-- drop_alert: an alert that is over, which was reported
+DELETE FROM alert WHERE name = $1 AND since = $2 AND over_at = $3 AND reported = $4;
 
 -- add_alert_watch: the first instance that watches for alerts
 INSERT INTO alert_watch (runner, until, name) VALUES ($1, $2, $3);

@@ -1,11 +1,11 @@
--- Alerts that were raised and are not over, or that are over and were not said to be; and which instance watches. Earlier programs neither
+-- Alerts that were raised and are not over, or that are over and whose end was not reported; and which instance watches. Earlier programs neither
 -- write nor read either.
 CREATE TABLE alert (
     name    TEXT    NOT NULL PRIMARY KEY,
     since   INTEGER NOT NULL,
     detail  TEXT    NOT NULL,
     over_at INTEGER NOT NULL,
-    said    INTEGER NOT NULL
+    reported    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE alert_watch (
