@@ -31,7 +31,7 @@ SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
                                     "federation.md",
                                     "stomp.md", "rest.md", "rest-push.md", "grpc.md", "emulator.md", "spark.md", "curb.md"]),
     "operations":  ("Operations",  ["install-as-a-service.md", "serving.md", "users.md", "command-line.md", "page.md", "http-api.md", "proxies.md", "chat-client.md",
-                                    "monitoring.md", "limits.md", "rehearsal.md", "backup-and-restore.md", "upgrade.md",
+                                    "monitoring.md", "alerts.md", "limits.md", "rehearsal.md", "backup-and-restore.md", "upgrade.md",
                                     "sizing-and-tuning.md", "instances.md", "postgresql.md", "migrate.md"]),
     "reference":   ("Reference",   ["configuration.md", "command-line.md", "api.md", "nodes.md", "protocol.md",
                                     "commands.md", "errors.md"]),

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from harness.batches.facts import ANN, JOBS, NOW
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.documents.documented import blocks
 from harness.operators.page_service import SERVICE, Face
 from harness.patience import until
 from structlog.testing import capture_logs
@@ -23,7 +24,7 @@ from pubqueue.model.records import Alert, Quota, Quotas
 from pubqueue.monitor import alerts as module
 from pubqueue.monitor.alerts import Alerts, Outbox, body_of, disk_of
 from pubqueue.rules.access import CreationPolicy
-from pubqueue.rules.alerts import LEASE, NoteAlerts, ReadAlerts, Report, WatchAlerts
+from pubqueue.rules.alerts import LEASE, NoteAlerts, ReadAlerts, Report, WatchAlerts, text_of
 from pubqueue.rules.nodes import Delete
 from pubqueue.rules.settle import Outcome
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
@@ -443,3 +444,20 @@ async def test_queues_are_read_in_slices_and_a_look_that_finds_nothing_writes_on
         assert asked.count("ReadNodes") == 1_000 // module.SLICE
         assert asked.count("WatchAlerts") == 1
         assert asked.count("NoteAlerts") == 0
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_what_is_sent():
+    """docs/operations/alerts.md has a message, and the body of a webhook."""
+    (shown,) = [one for one in blocks("text") if one.page == "docs/operations/alerts.md"]
+    since = Millis(1_795_360_903_935)
+    jobs = Alert("dead items:jobs", since, "12 dead, the limit is 10")
+    mail = Alert("no workers:mail", since, "3 waiting, and no worker is available")
+    old = Alert("old item:nightly-report", since, over=Millis(since + 2_400_000))
+    report = Report("queue.example.org", (jobs, mail, old))
+    assert shown.text.strip() == text_of(report)
+    (posted,) = [one for one in blocks("json") if one.page == "docs/operations/alerts.md"]
+    sent = body_of(Report("queue.example.org", (jobs,)))
+    assert msgspec.json.decode(posted.text) == msgspec.json.decode(sent)

@@ -53,6 +53,7 @@ ELSEWHERE: Final = {
     "docs/how-to/stomp.md": "faces/stomp/served/test_programs.py",
     "docs/how-to/several-subscriptions.md": "e2e/test_clients_subids.py",
     "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
+    "docs/operations/alerts.md": "monitor/test_alerts.py",
     "docs/operations/command-line.md": "e2e/test_operations.py",
     "docs/operations/http-api.md": "monitor/api/test_documented.py",
     "docs/operations/monitoring.md": "proof/demo/test_rehearsal.py",
