@@ -1,18 +1,22 @@
 """Alerts behind both servers: a person and a room are told by a stock client's screen, once and once when it is over."""
 
 import asyncio
-import json
+import signal
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 from harness.clients.session import PUBSUB, condition, session
 from harness.machines.packaged import needs
+from harness.operators.at_a_terminal import Operator
 from harness.operators.terminal import terminal
 from harness.patience import TIMEOUT, until
-from harness.processes.program import PUBQUEUE
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
+from harness.servers.users import OwnService
 
 from pubqueue_demo.prosody import Prosody
 
@@ -84,20 +88,6 @@ class Person:
             screen.type("/quit")
 
 
-async def alerts_of(server):
-    """Return the alerts that the command shows an administrator."""
-    words = {
-        "PUBQUEUE_URL": f"xmpp://boss:secret@{server.host}:{server.c2s_port}/?tls=off&domain=localhost"
-    }
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, "alerts", "--json"),
-        stdout=asyncio.subprocess.PIPE,
-        env=words,
-    )
-    shown, _ = await process.communicate()
-    return [json.loads(line) for line in shown.splitlines()]
-
-
 @needs("profanity")
 async def test_a_person_and_a_room_are_told_once_and_once_when_it_is_over(server, tmp_path):
     (tmp_path / "service").mkdir()
@@ -113,7 +103,66 @@ async def test_a_person_and_a_room_are_told_once_and_once_when_it_is_over(server
                 assert condition(await bee.ask("set", WINDOW)) == "result"
                 await watching
         await until(lambda: "alerts.refused" in program.log)
+        operator = Operator(server, "boss")
+        rows = (await operator.says("alerts", "--json")).rows
+        (target,) = [row for row in rows if row["kind"] == "target"]
+        assert (target["subject"], target["state"]) == (NOWHERE, "failing")
+        examined = await operator.says("doctor")
+        why = f"alerts: {NOWHERE} does not take alerts: there is no such room: create it first"
+        assert examined.code == 1
+        assert why in examined.out
         assert f"target={NOWHERE}" in program.log
         assert "there is no such room: create it first" in program.log
         assert program.log.count("event=alert.raised") == 1
         assert program.log.count("event=alert.over") == 1
+
+
+# --- without XMPP --------------------------------------------------------------------------------
+
+FULL = 2**53
+"""More bytes than are free on any disk."""
+
+
+def reported(store):
+    """Return whether an alert is stored as reported."""
+    with closing(sqlite3.connect(store)) as found:
+        return found.execute("SELECT count(*) FROM alert WHERE reported > 0").fetchone()[0] == 1
+
+
+async def test_a_service_without_xmpp_posts_to_a_webhook_from_a_reload_on(tmp_path):
+    posted = asyncio.Queue()
+
+    async def take(request):
+        posted.put_nowait(await request.json())
+        return web.Response(status=204)
+
+    app = web.Application()
+    app.router.add_post("/hook", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    (host, port), *_ = runner.addresses
+    try:
+        async with OwnService(tmp_path, "[stomp]\nlisten = '127.0.0.1:0'\n") as service:
+            table = f"[alerts]\nwebhooks = ['http://{host}:{port}/hook']\nwebhook_networks = ['127.0.0.0/8']\n"
+            service.write(f"{service.path.read_text()}\n{table}disk_free = {FULL}\nevery = 0.1\n")
+            service.process.send_signal(signal.SIGHUP)
+            async with asyncio.timeout(TIMEOUT):
+                body = await posted.get()
+            (alert,) = body["alerts"]
+            assert (alert["state"], alert["kind"], alert["subject"]) == (
+                "raised",
+                "disk",
+                str(tmp_path),
+            )
+            await until(lambda: reported(tmp_path / "pubqueue.db"))
+            await service.stop()
+            await service.start()  # it is not sent again
+            text = service.path.read_text().replace(f"disk_free = {FULL}", "disk_free = 1")
+            service.write(text.replace("every", "over_after = 0.1\nevery"))
+            service.process.send_signal(signal.SIGHUP)
+            async with asyncio.timeout(TIMEOUT):
+                body = await posted.get()
+            assert [one["state"] for one in body["alerts"]] == ["over"]
+    finally:
+        await runner.cleanup()

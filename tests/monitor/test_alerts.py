@@ -306,6 +306,28 @@ async def test_a_target_that_refuses_is_noted_and_gets_it_later(announcer, monke
         assert f"target:{ROOM}" not in await one.rows()
 
 
+async def test_a_target_that_fails_for_long_holds_up_no_alert(announcer, monkeypatch):
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)
+    where = f"{ROOM}/pubqueue"
+    settings = msgspec.structs.replace(USUAL, rooms=(ROOM,))
+    announcer.refuses[where] = "the room refuses: forbidden"
+    async with watcher(settings=settings, announcer=announcer) as one:
+        await one.do(a_queue(), publishes("a"))
+        await one.look()
+        await one.look(after=15)
+        await one.look(after=1)
+        assert (await one.rows())["no workers:jobs"].reported > 0
+        await one.do(joins(ANN, 2))
+        await one.look(after=1)
+        await one.look(after=30)
+        await one.look(after=1)
+        assert list(await one.rows()) == [f"target:{ROOM}"]
+        announcer.refuses.clear()
+        await until(lambda: len(announcer.sent) == 4)
+        texts = {to: [text for jid, text in announcer.sent if jid == to] for to in (TO, where)}
+        assert texts[where] == texts[TO]
+
+
 async def test_what_waits_for_a_target_is_bounded(announcer, monkeypatch):
     monkeypatch.setattr(module, "MAX_REPORTS", 2)
     announcer.refuses[TO] = "not connected"

@@ -622,7 +622,7 @@ def slot_of(now: Millis) -> Millis:
 class Alert(Struct, frozen=True, gc=False):
     """Something is wrong: `name` is its kind, a colon, and its subject, such as a queue.
 
-    `over` is when it was over, 0 while it lasts. `reported` is when all targets had the present state, 0 before that.
+    `over` is when it was over, 0 while it lasts. `reported` is when the targets had the present state, 0 before that.
     """
 
     name: str

@@ -74,6 +74,9 @@ FIRST_PAUSE: Final = 1.0
 MAX_PAUSE: Final = 300.0
 """Seconds until a report is sent again to a target that did not take it; each time twice as long, up to this."""
 
+TRIES: Final = 5
+"""Failures in a row after which alerts count as reported without this target: about half a minute."""
+
 MAX_IN_BODY: Final = 500
 """Alerts in the body of a webhook; `left_out` is the number of the others."""
 
@@ -114,7 +117,14 @@ class Outbox:
         self.target, self._alerts = target, alerts
         self._waiting: deque[Report] = deque()
         self._news = asyncio.Event()
+        self._failures = 0
+        """Failures in a row."""
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def _is_waited_for(self) -> bool:
+        """Whether alerts count as reported only when this target has them: not if it has failed too often."""
+        return self._failures < TRIES
 
     def put(self, report: Report) -> None:
         """Send the report when those before it are sent."""
@@ -122,6 +132,8 @@ class Outbox:
         if len(self._waiting) > MAX_REPORTS:
             log.warning("alerts.dropped", target=shown_target(self.target))
             self._alerts.finished(self._waiting.popleft(), self.target)
+        if not self._is_waited_for:
+            self._alerts.finished(report, self.target)
         self._news.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="alerts to a target")
@@ -133,28 +145,35 @@ class Outbox:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause = FIRST_PAUSE
         while True:
             self._news.clear()
             if not self._waiting:
                 await self._news.wait()
-                continue
-            report = self._waiting[0]
-            try:
-                why = await self._alerts.send(self.target, report)
-            except Exception as problem:  # the boundary between this target and all others
-                log.error("alerts.failed", target=shown_target(self.target), **fault(problem))  # noqa: TRY400
-                why = "a fault of the service, which the log shows"
-            if why is not None:
-                await self._alerts.note_outcome(self.target, why)
-            if not why:
-                pause = FIRST_PAUSE
-                if self._waiting and self._waiting[0] is report:
-                    self._waiting.popleft()
-                self._alerts.finished(report, self.target)
-                continue
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_PAUSE)
+            else:
+                await self._try(self._waiting[0])
+
+    async def _try(self, report: Report) -> None:
+        """Send a report; if it is not taken, wait, longer each time."""
+        try:
+            why = await self._alerts.send(self.target, report)
+        except Exception as problem:  # the boundary between this target and all others
+            log.error("alerts.failed", target=shown_target(self.target), **fault(problem))  # noqa: TRY400
+            why = "a fault of the service, which the log shows"
+        if why is not None:
+            await self._alerts.note_outcome(self.target, why)
+        if not why:
+            self._failures = 0
+            if self._waiting and self._waiting[0] is report:
+                self._waiting.popleft()
+            self._alerts.finished(report, self.target)
+            await self._alerts.store()
+            return
+        self._failures += 1
+        if not self._is_waited_for:
+            for one in self._waiting:
+                self._alerts.finished(one, self.target)
+            await self._alerts.store()
+        await asyncio.sleep(min(FIRST_PAUSE * 2 ** (self._failures - 1), MAX_PAUSE))
 
 
 # The looks.
@@ -187,6 +206,7 @@ class Alerts:
         self._under_way: dict[int, tuple[Report, set[str]]] = {}
         self._failing: dict[str, str] = {}
         self._notes: set[asyncio.Task[None]] = set()
+        self._storing = asyncio.Lock()
         self._forget()
         self.take_settings(settings)
 
@@ -247,7 +267,7 @@ class Alerts:
                 self._end(name, changed)
         for target in self._failing.keys() - {self._plain(one) for one in self._settings.targets}:
             await self.note_outcome(target, "")
-        if self._has_watch and await self._store_alerts():
+        if await self.store():
             self._report(changed)
 
     # --- the watch ---
@@ -386,8 +406,12 @@ class Alerts:
 
     # --- what is stored ---
 
-    async def _store_alerts(self) -> bool:
-        """Store what has changed, in slices; return whether this instance may report it."""
+    async def store(self) -> bool:
+        """Store what has changed, in slices; return whether this instance has the watch, so that it may report it."""
+        async with self._storing:
+            return self._has_watch and await self._store_changes()
+
+    async def _store_changes(self) -> bool:
         names = self._alerts.keys() | self._stored.keys()
         differing = sorted(n for n in names if self._alerts.get(n) != self._stored.get(n))
         for start in range(0, len(differing), AT_ONCE):
@@ -428,7 +452,7 @@ class Alerts:
             outbox.put(report)
 
     def finished(self, report: Report, target: str) -> None:
-        """Note that a target has a report, or will not get it; if all have it, the next look stores that."""
+        """Note that a target has a report, or will not get it; if all have it, `store` notes that."""
         _, left = self._under_way.get(id(report), (report, set[str]()))
         left.discard(target)
         if left:
