@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 # One request with its account, for the handlers of all profiles.
 
-DESTINATIONS = frozenset({"queues", "topics", "nodes"})
+KINDS: Final = {"queues": "queue", "topics": "topic"}
+"""What the first segment of a path of a destination names."""
+
+DESTINATIONS = frozenset({*KINDS, "nodes"})
 """The prefixes of paths of destinations; `nodes` is for replies, if the kind is not known."""
 
 
@@ -138,7 +141,7 @@ class Exchange:
         """
         described = await self.described()
         if described.node.config.queueing is not is_queue:
-            raise not_found("there is no such destination")
+            raise self.no_destination()
         return described
 
     async def take(self, node: NodeName, seconds: float, by: Principal | None = None) -> Any:  # noqa: ANN401  # Taken
@@ -195,10 +198,20 @@ class Exchange:
 
         """
         if isinstance(reply, Refused):
+            if reply.refusal is Refusal.NODE_NOT_FOUND and not reply.reason:
+                raise self.no_destination()
             raise refused(reply, sizes)
         if isinstance(reply, RostersWanted):
             raise ProblemError(403, "forbidden", "the rosters of the owners decide who may")
         return reply
+
+    def no_destination(self) -> ProblemError:
+        """Return the problem of a destination that does not exist for the account. It names what the path names."""
+        if "node" not in self.names:
+            return not_found()
+        word = segments_of(self.request.rel_url.raw_path[len(self.profile.prefix) :])
+        kind = KINDS.get(word[0], "destination") if word else "destination"
+        return not_found(f"no such {kind}: {self.node}")
 
     # --- the request ------------------------------------------------------------------------------
 

@@ -89,8 +89,9 @@ class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     """Seconds for one push, connecting included."""
     push_retries: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 10
     """Failures in a row after which a registration is disabled; 0: never."""
-    nothing: Literal[503, 202, 204] = 503
-    """The status of an answer without a message, when none came in time."""
+    nothing: Literal[503, 202, 204] | None = None
+    """The status of an answer without a message, when none came in time: 503, 202 or 204. Unset: 204 if the client waits by
+    `Prefer: wait`, even for 0 seconds, and 503 otherwise, as REST messaging has it."""
     dups_ok: bool = True
     """Whether a client of `hornetq` may post a message without an id; otherwise it is redirected to a URL with an id."""
     once_for: Annotated[float, msgspec.Meta(gt=0, le=604_800)] = 86_400.0

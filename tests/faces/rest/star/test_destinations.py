@@ -25,12 +25,37 @@ async def test_a_destination_has_absolute_links_by_get_and_head(rest, path, rels
     assert head.content == b""
 
 
-@pytest.mark.parametrize("path", ["/queues/none", "/topics/jobs", "/queues/news", "/none", "/%FF"])
-async def test_there_is_nothing_elsewhere(rest, path):  # R01
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/queues/none", "no such queue: none"),
+        ("/queues/n%C3%A4%2Fme", "no such queue: nä/me"),
+        ("/topics/jobs", "no such topic: jobs"),
+        ("/queues/news", "no such queue: news"),
+        ("/queues/none/messages/a", "no such queue: none"),
+        ("/topics/jobs/messages/a", "no such topic: jobs"),
+        ("/none", "there is no such resource"),
+        ("/%FF", "there is no such resource"),
+    ],
+)
+async def test_there_is_nothing_elsewhere(rest, path, detail):  # R01
     etl = await rest.as_()
+    await etl.post("/queues/jobs/messages", content=b"x", headers={"Message-Id": "a"})
     answer = await etl.get(path)
     assert answer.status_code == 404
     assert answer.headers["Content-Type"] == "application/problem+json"
+    assert (answer.json()["title"], answer.json()["detail"]) == ("Not found", detail)
+
+
+@pytest.mark.parametrize(
+    "path", ["/queues/none/consumer", "/queues/none/messages", "/topics/no/first"]
+)
+async def test_a_request_to_nothing_names_it(rest, path):  # R01
+    etl = await rest.as_()
+    way = etl.get if path.endswith("first") else etl.post
+    answer = await way(path)
+    kind, name = ("topic", "no") if path.endswith("first") else ("queue", "none")
+    assert (answer.status_code, answer.json()["detail"]) == (404, f"no such {kind}: {name}")
 
 
 async def test_a_destination_is_created_once_and_deleted(rest):  # R34
@@ -201,8 +226,10 @@ async def test_all_readers_that_wait_get_the_same_message(rest, rel):  # R15, R2
 async def test_a_client_that_stops_waiting_gets_an_answer(rest):  # R25
     etl = await rest.as_()
     answer = await read(etl, "next", Prefer="wait=0.01")
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert (answer.status_code, answer.content) == (204, b"")
     assert answer.headers["Preference-Applied"] == "wait=0.01"
+    answer = await read(etl, "next", Accept_Wait="0.01")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
 
 
 async def test_a_reader_learns_that_messages_may_be_missing(rest):  # R15

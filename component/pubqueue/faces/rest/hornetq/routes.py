@@ -24,7 +24,10 @@ _QUERY: Final[dict[str, dict[str, Any]]] = {
 _MESSAGE: Final = {
     200: ("The message.", ANY),
     202: ("There is no message yet, if the service is configured so.", None),
-    204: ("There is no message yet, if the service is configured so.", None),
+    204: (
+        "There is no message yet; if the client waits by `Prefer`, or the service is configured so.",
+        None,
+    ),
 }
 _CREATED: Final = {
     201: ("The message is on disk.", None),

@@ -41,7 +41,7 @@ async def take(exchange: Exchange) -> web.Response:
         taken = await exchange.take(exchange.node, wait.seconds)
     except ProblemError as problem:
         if problem.refusal is Refusal.NOT_A_QUEUE:
-            raise not_found("there is no such destination") from None
+            raise exchange.no_destination() from None
         raise
     if not taken.items:
         return nothing(exchange, wait)
@@ -66,8 +66,11 @@ def check_selector(exchange: Exchange) -> None:
 
 
 def nothing(exchange: Exchange, wait: Wait) -> web.Response:
-    """Return the answer when there was no message in time, according to the setting `nothing`."""
-    status = exchange.settings.nothing
+    """Return the answer when there was no message in time, according to the setting `nothing`.
+
+    Unset: 204 to a client that waits by `Prefer` (RFC 7240), and 503 to others, as the texts of REST-* have it (decision 158).
+    """
+    status = exchange.settings.nothing or (204 if wait.applied else 503)
     if status == 503:  # noqa: PLR2004
         response = ProblemError(503, "nothing-yet").response()
     else:
@@ -210,11 +213,13 @@ async def settle(exchange: Exchange, verdict: Verdict, token: int) -> web.Respon
     request = verdict.request(exchange.by, exchange.node, item, token, remember)
     reply = await exchange.face.submit(exchange.by, request)
     if isinstance(reply, Refused) and reply.refusal is Refusal.NOT_A_QUEUE:
-        raise not_found("there is no such destination")
+        raise exchange.no_destination()
     found = exchange.granted(reply)
     if isinstance(found, Done) and found.again:
-        allow = [("Allow", "OPTIONS")]
-        raise ProblemError(405, "already-done", "the message was settled so before", headers=allow)
+        said = (
+            "already acknowledged" if verdict.is_done else "already settled with acknowledge=false"
+        )
+        raise ProblemError(405, "already-done", text, headers=[("Allow", "OPTIONS")])
     headers = []
     if isinstance(found, Touched):
         headers.append(("Message-Deadline", items.moment(found.entries[0][1])))

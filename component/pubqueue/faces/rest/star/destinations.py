@@ -191,7 +191,7 @@ async def item_of(exchange: Exchange, *, is_queue: bool | None) -> tuple[Item, b
     request = Retrieve(exchange.by, exchange.node, (ItemId(exchange.names["id"]),))
     found: Retrieved = await exchange.ask(request)
     if is_queue is not None and found.node.config.queueing is not is_queue:
-        raise not_found("there is no such destination")
+        raise exchange.no_destination()
     if not found.items:
         raise not_found("there is no such message, or it is done")
     return found.items[0]

@@ -34,7 +34,10 @@ _REFUSED: Final = (405, 409, 412, 422, 501, 507)
 """Problems of a publish."""
 _NOTHING: Final = {
     202: ("There is no message yet, if the service is configured so.", None),
-    204: ("There is no message yet, if the service is configured so.", None),
+    204: (
+        "There is no message yet; if the client waits by `Prefer`, or the service is configured so.",
+        None,
+    ),
 }
 _MESSAGE: Final = {200: ("The message.", ANY)}
 _DELETED: Final = {204: ("It is gone.", None)}
