@@ -32,7 +32,7 @@ TABLE = {
     "publish_model": ("publishers", ["publishers", "subscribers", "open"], ["", "all"]),
     "max_items": ("max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
     "max_bytes": ("max", ["1", "max", "1000000000000000"], ["0", "-1", "", "1000000000000001"]),
-    "max_payload_size": ("65536", ["1", "10485760"], ["0", "10485761", "max"]),
+    "max_payload_size": ("65536", ["1", "14680064"], ["0", "14680065", "max"]),
     "item_expire": ("max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
     "qos": ("unacknowledged", ["unacknowledged"], ["", "twice"]),
     "expired": ("dead", ["dead", "drop", "truncate"], ["", "gone"]),

@@ -232,7 +232,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """How many bytes its items may have together: payloads, and names and values of headers. A full node does the same as with
     `max_items`. If the number is lowered on a plain node, the oldest items are dropped at once."""
     max_payload_size: int = 65_536
-    """Bytes of a payload, up to 10485760. XMPP carries 262144: a larger item is delivered only to a worker of another protocol, and
+    """Bytes of a payload, up to 14680064. XMPP carries 262144: a larger item is delivered only to a worker of another protocol, and
     subscribers of a plain node get only its id."""
     item_expire: int | None = None
     """Seconds after which an item that no worker holds is dead, or in a plain node deleted. A lower value also

@@ -44,8 +44,9 @@ Value = str | int | float | None
 DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
-MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""The maximum that an owner can allow. A payload that a protocol cannot carry is not delivered over it (`engine/face.py`)."""
+MAX_PAYLOAD_BYTES: Final = 14 << 20
+"""The maximum that an owner can allow: 10,000,000 bytes, as large as a message of Pub/Sub, with room for their base64.
+A payload that a protocol cannot carry is not delivered over it (`engine/face.py`)."""
 
 
 LOWEST_RATE: Final = 0.001

@@ -164,7 +164,12 @@ async def test_what_the_operator_does_not_list_is_refused(v1, topic, url):  # G2
     await v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
     config = m.PushConfig(push_endpoint=url)
     changed = v1.subscriber.ModifyPushConfig(subscription=BILL, push_config=config)
-    assert await code_of(changed) is BARRED
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await changed
+    assert refused.value.code() is BARRED
+    place = url.partition("://")[2].partition("/")[0]
+    assert refused.value.details().startswith("push_to of [grpc] in the service's configuration")
+    assert place.partition(":")[0] in refused.value.details()
 
 
 async def test_tokens_for_endpoints_are_not_supported(v1, topic, hook):  # G37

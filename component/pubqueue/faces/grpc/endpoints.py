@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from grpc import StatusCode
 
-from pubqueue.faces.grpc.statuses import NOT_AUTHORIZED, CallError, invalid
+from pubqueue.faces.grpc.statuses import CallError, invalid
 from pubqueue.faces.push.targets import TargetError, is_listed, read_endpoint
 from pubqueue.rules.nodeconfig import PUSHED, all_of
 
@@ -58,5 +58,7 @@ def checked(endpoint: str, attributes: Mapping[str, str], push_to: Iterable[str]
         except TargetError as problem:
             raise invalid(f"push_config: {problem}") from None
         if not is_listed(found, push_to):
-            raise CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
+            place = f"{found.host}:{found.port}"
+            message = f"push_to of [grpc] in the service's configuration does not allow {place}"
+            raise CallError(StatusCode.PERMISSION_DENIED, message)
     return written(endpoint, dict(attributes))

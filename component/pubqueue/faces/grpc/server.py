@@ -20,6 +20,7 @@ from pubqueue.faces.grpc.front import MAX_FRAME, MAX_MESSAGE, MAX_STREAMS
 from pubqueue.faces.grpc.settings import WORD
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
 from pubqueue.logs import fault
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -210,7 +211,7 @@ MAX_PENDING: Final = 10_000
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
-    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_PAYLOAD_BYTES + (2 << 20)),  # with its headers
     # clients of Google's send pings every 10 s, also without calls
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),

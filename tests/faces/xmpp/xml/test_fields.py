@@ -29,7 +29,7 @@ FIELDS_TABLE = {
     "pubsub#access_model": ("list-single", "open", ["open", "authorize", "presence", "roster", "whitelist"], ["friends", ""]),
     "pubsub#publish_model": ("list-single", "publishers", ["publishers", "subscribers", "open"], ["", "all"]),
     "pubsub#max_items": ("text-single", "max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
-    "pubsub#max_payload_size": ("text-single", "65536", ["1", "10485760"], ["0", "10485761", "max"]),
+    "pubsub#max_payload_size": ("text-single", "65536", ["1", "14680064"], ["0", "14680065", "max"]),
     "pubsub#item_expire": ("text-single", "max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
     "pubsub#notify_retract": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
     "pubsub#notify_delete": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
@@ -184,8 +184,8 @@ def test_a_collection_is_a_feature_that_is_not_there():
             f"x-queueing#lock_timeout: a whole number from 1 to {YEAR} is required",
         ),
         (
-            {"pubsub#max_payload_size": ["10485761"]},
-            "pubsub#max_payload_size: a whole number from 1 to 10485760 is required",
+            {"pubsub#max_payload_size": ["14680065"]},
+            "pubsub#max_payload_size: a whole number from 1 to 14680064 is required",
         ),
         (
             {"pubsub#access_model": ["friends"]},
