@@ -94,7 +94,7 @@ async def try_out(
             note(
                 f"the queue {NODE} is ready at {server.component}; this is a shell, exit ends both"
             )
-        return await _run(command or shell(folder), environment(server) | python_first())
+        return await run_here(command or shell(folder), environment(server) | python_first())
 
 
 def environment(server: Prosody) -> dict[str, str]:
@@ -160,8 +160,13 @@ def _configured(server: Prosody, folder: Path, page: Page | None) -> Path:
     return path
 
 
-async def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run it on our terminal; interrupts that are typed there affect only it."""
+async def run_here(command: Sequence[str], variables: Mapping[str, str]) -> int:
+    """Run a command on our terminal, and return its exit status; interrupts that are typed there affect only it.
+
+    Raises:
+        NoProgramError: there is no such command.
+
+    """
     with _deaf_to(signal.SIGINT):
         # a child inherits ignored signals, but the shell has to get this one
         try:

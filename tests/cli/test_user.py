@@ -42,6 +42,18 @@ def test_a_password_is_printed_as_the_configuration_takes_it():
     assert credentials.read_password_hash(out.strip()).matches(RIGHT)
 
 
+def test_a_generated_password_is_printed_with_the_string_that_the_configuration_takes():
+    made = []
+    for _ in range(2):
+        code, out, err = run("password", "--generate")
+        assert (code, err) == (0, "")
+        (first, plain), (second, hashed) = (line.split() for line in out.splitlines())
+        assert (first, second) == ("generated", "password")
+        assert credentials.read_password_hash(hashed).matches(plain)
+        made.append(plain)
+    assert made[0] != made[1]
+
+
 @pytest.mark.parametrize("said", ["", "short\n", "x" * 2000])
 def test_what_cannot_be_a_password_is_one_sentence(said):
     code, out, err = run("password", said=said)

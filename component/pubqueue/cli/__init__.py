@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "curb": ("pubqueue.cli.trial", "server"),
     "demo": ("pubqueue.cli.trial", "demo"),
     "doctor": ("pubqueue.cli.doctor", ""),
+    "emulator": ("pubqueue.cli.emulator", "grpc"),
     "events": ("pubqueue.cli.events", ""),
     "migrate": ("pubqueue.cli.stores", "server"),
     "publish": ("pubqueue.cli.publish", ""),

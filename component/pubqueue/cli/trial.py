@@ -29,21 +29,31 @@ if TYPE_CHECKING:
 @click.option(
     "--page", is_flag=True, help="Serve the web page too, and print its address and token."
 )
+@click.option(
+    "--http",
+    "over_http",
+    is_flag=True,
+    help="Without an XMPP server: serve the page, REST, STOMP and Pub/Sub, and print lines to paste.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def trial(command: tuple[str, ...], *, page: bool) -> None:
+def trial(command: tuple[str, ...], *, page: bool, over_http: bool) -> None:
     """Open a shell with a temporary server and queue.
 
     Prosody and the service, with a queue named jobs, run until the shell ends; only this machine can reach them. The shell sets
     PUBQUEUE_URL and PUBQUEUE_PASSWORD, so workers and publishers need no settings; its prompt shows (trial). If you give a COMMAND,
     it runs instead of the shell. At the end everything is deleted, including items. The exit code is that of the shell or the
     command; 1 if something could not be started, 2 if Prosody is not installed.
+
+    With --http there is no XMPP and no Prosody. The page, REST, STOMP and Pub/Sub are served on free ports, to one user with a new
+    password, and lines that publish and take are printed before the shell begins; with --page they are printed for a COMMAND too. The
+    shell sets PUBSUB_EMULATOR_HOST. Pub/Sub needs pip install 'pubqueue[grpc]'.
     """
     from pubqueue_demo.process import ChildError  # noqa: PLC0415  # a program of its own
     from pubqueue_demo.prosody import NotInstalledError  # noqa: PLC0415
     from pubqueue_demo.trial import NoProgramError  # noqa: PLC0415
 
     try:
-        code = asyncio.run(_tried_out(command, page=page))
+        code = asyncio.run(_tried_out(command, page=page, over_http=over_http))
     except NotInstalledError as problem:
         stop(ASKED_WRONGLY, problem)
     except NoProgramError as problem:
@@ -53,9 +63,11 @@ def trial(command: tuple[str, ...], *, page: bool) -> None:
     sys.exit(code)
 
 
-async def _tried_out(command: Sequence[str], *, page: bool) -> int:
-    from pubqueue_demo.trial import try_out  # noqa: PLC0415
-
+async def _tried_out(command: Sequence[str], *, page: bool, over_http: bool) -> int:
+    if over_http:
+        from pubqueue_demo.trial_http import try_out_http as try_out  # noqa: PLC0415
+    else:
+        from pubqueue_demo.trial import try_out  # noqa: PLC0415
     tried = try_out(command, lambda line: click.echo(line, err=True), page=page)
     running = asyncio.ensure_future(tried)
     for number in (signal.SIGTERM, signal.SIGHUP):

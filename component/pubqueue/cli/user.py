@@ -28,12 +28,21 @@ def user() -> None:
 
 
 @user.command()
-def password() -> None:
+@click.option(
+    "--generate", is_flag=True, help="Make a password, and print it before its scrypt string."
+)
+def password(*, generate: bool) -> None:
     """Ask for a password twice, and print its scrypt string.
 
     The string is the value of `password` in a table `[[user]]`, or the first line of its `password_file`. If
-    standard input is not a terminal, the password is its first line.
+    standard input is not a terminal, the password is its first line. With --generate nothing is asked: a new password is printed with
+    its string. It is stored nowhere: give it to the user now.
     """
+    if generate:
+        made = secrets.token_urlsafe(18)
+        click.echo(f"generated  {made}")
+        click.echo(f"password   {credentials.make(made).text}")
+        return
     try:
         click.echo(credentials.make(_asked("Password", confirm=True)).text)
     except ValueError as problem:

@@ -1,8 +1,8 @@
 """Tests without a server: a handler alone, or with a queue service in this process.
 
 `make_item` makes an item for a handler, and notes what the handler does with it; it takes no more than the client's
-libraries. `Service` is the real service on a store in memory, and needs `pubqueue[server]`. The pytest fixture
-`pubqueue_service` is in `pubqueue.testing.pytest_plugin`.
+libraries. `Service` is the real service on a store in memory, and needs `pubqueue[server]`. `Emulator` is a process for Google's
+Pub/Sub clients, and needs `pubqueue[grpc]`. Fixtures of both are in `pubqueue.testing.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pubqueue.testing.emulator import Emulator
     from pubqueue.testing.items import Call, FollowUp, NotedItem, make_item
     from pubqueue.testing.service import Account, Kept, Service
 
-__all__ = ["Account", "Call", "FollowUp", "Kept", "NotedItem", "Service", "make_item"]
+__all__ = ["Account", "Call", "Emulator", "FollowUp", "Kept", "NotedItem", "Service", "make_item"]
 
 _MODULES: Final = {
     "Account": "service",
     "Call": "items",
+    "Emulator": "emulator",
     "FollowUp": "items",
     "Kept": "service",
     "NotedItem": "items",
