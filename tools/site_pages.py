@@ -29,7 +29,7 @@ SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
                                     "groups-and-rates.md", "feed-queues.md", "schedules.md", "transactions.md", "test-your-handlers.md",
                                     "tracing.md", "reading.md", "plain-nodes.md", "several-subscriptions.md",
                                     "federation.md",
-                                    "stomp.md", "rest.md", "rest-push.md", "grpc.md", "emulator.md", "spark.md", "curb.md"]),
+                                    "without-xmpp.md", "stomp.md", "rest.md", "rest-push.md", "grpc.md", "emulator.md", "spark.md", "curb.md"]),
     "operations":  ("Operations",  ["install-as-a-service.md", "serving.md", "users.md", "command-line.md", "page.md", "http-api.md", "proxies.md", "chat-client.md",
                                     "monitoring.md", "alerts.md", "limits.md", "rehearsal.md", "backup-and-restore.md", "upgrade.md",
                                     "sizing-and-tuning.md", "instances.md", "postgresql.md", "migrate.md"]),

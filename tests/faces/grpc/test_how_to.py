@@ -3,8 +3,10 @@
 import asyncio
 import os
 import sys
+from base64 import b64decode
 
 import pytest
+from faces.grpc.hooks import a_hook
 from faces.grpc.service import SERVED, GrpcService
 from harness.documents.documented import ROOT, blocks
 from harness.patience import TIMEOUT
@@ -39,7 +41,7 @@ async def begun(language, program, **environment):
     [
         ("python", 1, "got order 1"),
         ("javascript", 1, "got order 2"),
-        ("python", 3, "again invoice 5"),
+        ("python", 4, "again invoice 5"),
     ],
 )
 async def test_the_program_publishes_and_receives(tmp_path, language, number, line):  # G38, G50
@@ -51,6 +53,23 @@ async def test_the_program_publishes_and_receives(tmp_path, language, number, li
         finally:
             process.kill()
             await process.wait()
+
+
+async def test_the_program_has_a_message_pushed_where_the_operator_allows(tmp_path):  # G27, G50
+    configured = next(one.text for one in blocks("toml") if "push_to" in one.text)
+    push_to = next(line for line in configured.splitlines() if line.startswith("push_to"))
+    async with (
+        a_hook() as hook,
+        GrpcService(tmp_path, f"{SERVED}\n{push_to}") as service,
+        asyncio.timeout(TIMEOUT),
+    ):
+        program = block("python", 3)
+        assert "http://127.0.0.1:8099/parcels" in program
+        program = program.replace("http://127.0.0.1:8099/parcels", hook.url)
+        process = await begun("python", program, PUBSUB_EMULATOR_HOST=service.address)
+        assert await process.wait() == 0
+        pushed = await hook.next()
+        assert b64decode(pushed["message"]["data"]) == b"parcel 6"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,11 @@ async def counts(rest):
 
 
 async def test_the_commands_of_the_page_publish_take_and_acknowledge(rest, tmp_path):
-    begin, publish, take, acknowledge, _ = blocks(rest, "bash")
+    plain, create, begin, publish, take, acknowledge, _ = blocks(rest, "bash")
+    for commands in (plain, create):
+        assert "201 Created" in await run("bash", "-e", "-c", commands, folder=tmp_path)
+    assert await run("bash", "-e", "-c", begin + take, folder=tmp_path) == "hello"
+    await run("bash", "-e", "-c", begin + acknowledge, folder=tmp_path)
     for _ in range(2):
         await run("bash", "-e", "-c", begin + publish, folder=tmp_path)
     assert await counts(rest) == 1
@@ -82,7 +86,7 @@ async def empty(rest):
 
 
 async def test_the_program_of_the_page_works_the_queue_until_nothing_is_left(rest, tmp_path):
-    begin, publish, *_ = blocks(rest, "bash")
+    _, _, begin, publish, *_ = blocks(rest, "bash")
     for name in ("one", "two"):
         text = publish.replace("order-1", name).replace('{"nr": 1}', f'"{name}"')
         await run("bash", "-e", "-c", begin + text, folder=tmp_path)
