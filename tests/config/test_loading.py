@@ -16,6 +16,7 @@ from msgspec import convert
 
 from pubqueue import cli
 from pubqueue.accounts.credentials import Role
+from pubqueue.config.alerts import AlertRuleSettings, AlertSettings
 from pubqueue.config.loading import ENVIRONMENT, load
 from pubqueue.config.settings import (
     AccountLimits,
@@ -50,7 +51,7 @@ def docstrings(kind):
 
 KINDS = [
     *(Settings, NodeSettings, ScheduleSettings, TransactionSettings, LimitSettings),
-    *(AccountLimits, UserSettings, QosSettings),
+    *(AccountLimits, UserSettings, QosSettings, AlertSettings, AlertRuleSettings),
 ]
 
 
@@ -176,6 +177,17 @@ VARIABLES = {
     "PUBQUEUE_GRPC_BRIDGE": ("false", False),
     "PUBQUEUE_GRPC_PUSH_TO": ("*:443, 127.0.0.1:*", ("*:443", "127.0.0.1:*")),
     "PUBQUEUE_GRPC_STREAMS": ("7", 7),
+    "PUBQUEUE_ALERTS_TO": ("a@x, b@x/c", ("a@x", "b@x/c")),
+    "PUBQUEUE_ALERTS_ROOMS": ("ops@rooms.x", ("ops@rooms.x",)),
+    "PUBQUEUE_ALERTS_NICK": ("bot", "bot"),
+    "PUBQUEUE_ALERTS_WEBHOOKS": ("https://x.example/a", ("https://x.example/a",)),
+    "PUBQUEUE_ALERTS_WEBHOOK_NETWORKS": ("10.0.0.0/24", ("10.0.0.0/24",)),
+    "PUBQUEUE_ALERTS_WEBHOOK_TIMEOUT": ("7", 7.0),
+    "PUBQUEUE_ALERTS_EVERY": ("7", 7.0),
+    "PUBQUEUE_ALERTS_OVER_AFTER": ("7", 7.0),
+    "PUBQUEUE_ALERTS_DISK_FREE": ("7", 7),
+    "PUBQUEUE_ALERTS_QUOTA": ("0.7", 0.7),
+    "PUBQUEUE_ALERTS_RULE": ('[{"dead": 7}]', "alerts.rule is set"),
     "PUBQUEUE_GRPC_STREAMS_PER_ACCOUNT": ("7", 7),
     "PUBQUEUE_LIMITS_ACCOUNTS": (
         '{"a@b": {"items": 7}}',
@@ -191,6 +203,7 @@ NOT_ALONE = {
     **dict.fromkeys(GRPC_TLS, r"grpc.* tls_key"),
     **dict.fromkeys(ALL_FOR_TLS, "tls_certificate and tls_key belong together"),
     "PUBQUEUE_STOMP_WEB_SOCKET": r"stomp\.web_socket needs http",
+    "PUBQUEUE_ALERTS_RULE": r"alerts\.rule is set, and there is no target",
 }
 """What is said of keys that need others, or a better value than /dev/null."""
 

@@ -63,8 +63,7 @@ class Watcher:
         self.broker.serve_as(Instance(number))
         Face.up(self.broker)
         everything = Settings(jid="queue.example", secret="s", store="memory:", alerts=settings)
-        self.alerts = Alerts(self.broker, everything, SERVICE, ())
-        self.alerts._announcer = announcer  # the face of XMPP has it; here there is none
+        self.alerts = Alerts(self.broker, everything, SERVICE, announcer)
 
     async def do(self, *requests):
         replies = [await self.broker.handle(request) for request in requests]
@@ -78,7 +77,7 @@ class Watcher:
         await self.settled()
 
     async def settled(self):
-        await until(lambda: not self.alerts._under_way)
+        await until(lambda: not self.alerts.is_reporting)
 
     async def rows(self):
         (page,) = await self.do(ReadAlerts(SERVICE))
@@ -93,7 +92,7 @@ async def watcher(memory=None, number=1, settings=USUAL, announcer=None, at=NOW)
     try:
         yield found
     finally:
-        await found.alerts._close()
+        await found.alerts.close()
         await found.broker.stop()
         await found.store.close()
 
@@ -241,7 +240,7 @@ async def test_a_store_that_takes_no_writes_is_said_by_the_instance_that_had_the
 
 async def test_a_full_disk_is_said(announcer, tmp_path, monkeypatch):
     async with watcher(announcer=announcer) as one:
-        one.alerts._disk = str(tmp_path)
+        one.alerts.disk = str(tmp_path)
         free = 5 << 20
         usage = type("Usage", (), {"free": property(lambda _self: free)})
         monkeypatch.setattr(module.shutil, "disk_usage", lambda _place: usage())

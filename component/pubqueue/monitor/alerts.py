@@ -22,7 +22,6 @@ from slixmpp.jid import JID
 
 from pubqueue.config.alerts import shown_target
 from pubqueue.faces.push.targets import Outcome
-from pubqueue.faces.xmpp import XmppFace
 from pubqueue.logs import fault
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.entities import Jid, Millis
@@ -53,12 +52,13 @@ from pubqueue.rules.read import ReadNodes
 from pubqueue.rules.survey import MAX_NODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pubqueue.config.alerts import AlertSettings
     from pubqueue.config.settings import Settings
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.push.client import PushClient
+    from pubqueue.faces.xmpp.announcing import Announcer
     from pubqueue.model.entities import NodeName, Principal
     from pubqueue.model.replies import Fullness
 
@@ -189,17 +189,21 @@ SILENT: Final = Millis(30_000)
 
 
 class Alerts:
-    """Watches for what is wrong while the broker is at work. `faces` are those that send."""
+    """Watches for what is wrong while the broker is at work. `announcer` sends over XMPP, if that is served."""
 
     def __init__(
-        self, broker: Broker, settings: Settings, by: Principal, faces: Iterable[object]
+        self,
+        broker: Broker,
+        settings: Settings,
+        by: Principal,
+        announcer: Announcer | None = None,
     ) -> None:
         self._broker, self._by, self._service = broker, by, settings.jid
-        self._disk = disk_of(settings.store)
-        found = (face.announcer for face in faces if isinstance(face, XmppFace))
-        self._announcer = next(found, None)
-        if self._announcer is not None:
-            self._announcer.on_outcome = self._bounced
+        self.disk = disk_of(settings.store)
+        """The folder whose disk is looked at, if any."""
+        self._announcer = announcer
+        if announcer is not None:
+            announcer.on_outcome = self._bounced
         self._client: PushClient | None = None
         self._is_on = asyncio.Event()
         self._outboxes: dict[str, Outbox] = {}
@@ -245,9 +249,15 @@ class Alerts:
                     log.error("alerts.failed", **fault(problem))  # noqa: TRY400  # no trace of contents
                 await asyncio.sleep(self._settings.every)
         finally:
-            await self._close()
+            await self.close()
 
-    async def _close(self) -> None:
+    @property
+    def is_reporting(self) -> bool:
+        """Whether a target is still waited for."""
+        return bool(self._under_way)
+
+    async def close(self) -> None:
+        """Stop sending, and close the connections to webhooks."""
         for outbox in self._outboxes.values():
             await outbox.close()
         if self._client is not None:
@@ -346,10 +356,10 @@ class Alerts:
         """Look at the disk, and at the accounts that are nearest to their limits."""
         seen.add(name_of(Wrong.STORE, ""))
         now = self._broker.now()
-        if self._disk is not None and self._terms.disk_free:
-            usage = await asyncio.to_thread(shutil.disk_usage, self._disk)
-            raised = self._is_raised(Wrong.DISK, self._disk)
-            sight = look_at_disk(self._disk, usage.free, self._terms, raised=raised)
+        if self.disk is not None and self._terms.disk_free:
+            usage = await asyncio.to_thread(shutil.disk_usage, self.disk)
+            raised = self._is_raised(Wrong.DISK, self.disk)
+            sight = look_at_disk(self.disk, usage.free, self._terms, raised=raised)
             seen.add(sight.name)
             self._note(sight, now, changed)
         if not self._terms.quota:

@@ -159,7 +159,8 @@ class _Run:
                 work += [face.watch_workers(self._store), face.watch_messages(self._store)]
         process = self._process
         by = service_of(process.settings)
-        alerts = Alerts(self._broker, process.settings, by, self._faces)
+        announcers = (face.announcer for face in self._faces if isinstance(face, XmppFace))
+        alerts = Alerts(self._broker, process.settings, by, next(announcers, None))
         others = [*self._faces, *process.http.hosts, alerts]
         parts = Parts(self._broker, self._store, self._reaper, process.accounts, others)
         return [*work, alerts.run(), process.reloader.run(process.settings, parts)]

@@ -81,10 +81,8 @@ class Announcer:
         try:
             if not self._write(stanzas):
                 return NO_STREAM
-            async with asyncio.timeout(PATIENCE):
-                return await outcome
-        except TimeoutError:
-            return None
+            await asyncio.wait([outcome], timeout=PATIENCE)
+            return outcome.result() if outcome.done() else None
         finally:
             self._open.pop(room, None)
 
