@@ -23,6 +23,7 @@ from pubqueue.rules.commit import (
     CommitFacts,
     CommitNodeFacts,
     CommitVersion,
+    LookAtWinners,
     Part,
     WinnerCount,
     commit,
@@ -64,6 +65,18 @@ def refused(decision):
 def test_winners_are_published():
     outcome = CommittedNode(JOBS, queueing=True, added=10, replaced=0, left=0)
     assert ask(tally()) == Decision(Committed(1, 10, 0, already=False), (change(outcome),))
+
+
+def test_whoever_asks_for_progress_may_mean_a_committed_version_that_is_moved():
+    facts = CommitFacts(NOW, App(APP, Jid("etl@x"), version=1))
+    parts = (Part(0, 3, 10),)
+    plain, asking = (CommitVersion(who(ETL), APP, 1, parts, progress=it) for it in (False, True))
+    reply = Committed(1, 0, 0, already=True)
+    assert commit(plain, facts) == Decision(reply)
+    assert commit(asking, facts) == Decision(reply, then=LookAtWinners(asking))
+    others = CommitFacts(NOW, App(APP, Jid("bob@x"), version=1))
+    assert refused(commit(asking, others)).refusal is Refusal.FORBIDDEN
+    assert commit(asking, others).then is None
 
 
 # fmt: off

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Final, Self
 from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.client.commits import until_done
 from pubqueue_xeps.errors import NoSuchNode, OtherId, PubqueueError, Refused, ServiceUnavailable
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.publication import publication
 from pubqueue_xeps.wire.requests import pages, publishing, transactions
-from pubqueue_xeps.wire.requests.transactions import FEATURE, Committed, Mark, OnTaken, Part
+from pubqueue_xeps.wire.requests.transactions import (
+    FEATURE,
+    PROGRESS,
+    Committed,
+    Mark,
+    OnTaken,
+    Part,
+    read_progress,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +39,7 @@ __all__ = ["Batch", "Committed", "OnTaken"]
 
 TIMEOUT: Final = 30
 COMMIT_TIMEOUT: Final = 300
-"""Seconds to wait for a commit; large commits take long."""
+"""Seconds for which a commit may show no progress; of a service that shows none, for the whole of it."""
 
 
 class Batch:
@@ -63,6 +72,7 @@ class Batch:
         self.committed: Committed | None = None
         self._on_taken = on_taken
         self._mark = Mark(app, version)
+        self._progress = False
         self._client = client
         self._service = service
         # items of an earlier run are another attempt, which this commit drops
@@ -75,8 +85,10 @@ class Batch:
 
         Raises ServiceUnavailable or Refused.
         """
-        if FEATURE not in pages.features(await self._ask(pages.request(self._service))):
+        features = pages.features(await self._ask(pages.request(self._service)))
+        if FEATURE not in features:
             raise Refused(f"{self._service} does not know transactions.")
+        self._progress = PROGRESS in features
         return self
 
     async def __aexit__(
@@ -123,10 +135,18 @@ class Batch:
         return name
 
     async def commit(self) -> Committed:
-        """Commit: make the staged items visible. A second commit changes nothing, so repeat it when in doubt."""
+        """Commit: make the staged items visible. A second commit changes nothing, so repeat it when in doubt.
+
+        It takes as long as it takes, while the service says that it advances.
+        """
         parts = [Part(0, self._attempt, len(self._staged))]
-        answer = await self._ask(
-            transactions.commit(self._mark, parts, None, self._on_taken), timeout=COMMIT_TIMEOUT
+        question = transactions.commit(
+            self._mark, parts, None, self._on_taken, progress=self._progress
+        )
+        answer = await until_done(
+            lambda: self._ask(question, timeout=COMMIT_TIMEOUT),
+            read_progress,
+            patience=COMMIT_TIMEOUT,
         )
         try:
             self.committed = transactions.read_committed(answer)

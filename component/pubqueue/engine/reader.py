@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -23,7 +24,9 @@ from pubqueue.model.entities import account_of
 from pubqueue.model.notices import ToAll, ToEach
 from pubqueue.model.records import MessagesEnded
 from pubqueue.model.replies import Freed
+from pubqueue.model.transactions import AtWork, Committed, Phase
 from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.commit import LookAtWinners
 from pubqueue.rules.dead_letters import Discard, Redrive
 from pubqueue.rules.messages import DropMessages
 from pubqueue.rules.moving import MoveWinners
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.ports import Store, Transaction
     from pubqueue.model.decision import Decision, Read, Reply, Request
     from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.rules.commit import CommitVersion
 
     Place = tuple[type, NodeName]
     Answer = Callable[[Reply], None]
@@ -52,6 +56,12 @@ log = structlog.get_logger(__name__)
 ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is stopping")
 """The answer to requests that are not begun when the service stops. They had no effect and may be repeated."""
 
+
+STALE_AFTER: Final = 60.0
+"""Seconds for which the refusal of a commit is kept for a requester that asks for its progress."""
+
+KEPT_OUTCOMES: Final = 64
+"""How many outcomes of large commits are kept."""
 
 FAILED: Final = Refused(Refusal.STORE_FAILED)
 """The answer to requests that are not begun because the store does not answer."""
@@ -195,6 +205,87 @@ class _Run:
         self._answer(reply)
 
 
+class _CommitRun:
+    """A commit that goes in slices: how far it is, who waits for its end, and how it ended. It is the answer of its slices."""
+
+    def __init__(self, commit: CommitVersion) -> None:
+        items = sum(part.items for part in commit.parts)
+        self._at = AtWork(commit.version, Phase.JUDGING, 0, items)
+        self._waiting: list[Answer] = []
+        self._refused_at = 0.0
+        self.outcome: Reply | None = None
+
+    def advance(self, request: object) -> None:
+        """Note the next slice."""
+        at, of = self._at, self._at.of
+        if isinstance(request, LookAtWinners):
+            self._at = AtWork(at.version, Phase.JUDGING, min(request.judged, of), of)
+        elif isinstance(request, MoveWinners):
+            self._at = AtWork(at.version, Phase.MOVING, min(request.moved, of), of)
+
+    def tell(self, answer: Answer, *, progress: bool) -> None:
+        """Answer with the end or the progress; without `progress` the end is waited for."""
+        if self.outcome is not None:
+            answer(self.outcome)
+        elif progress:
+            answer(self._at)
+        else:
+            self._waiting.append(answer)
+
+    def __call__(self, reply: Reply) -> None:
+        """Answer all who wait: the commit has ended, or the store failed."""
+        self.outcome, self._refused_at = reply, time.monotonic()
+        waiting, self._waiting = self._waiting, []
+        for answer in waiting:
+            answer_with(answer, reply)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it was refused so long ago that the commit may have another outcome now."""
+        refused = self.outcome is not None and not isinstance(self.outcome, Committed)
+        return refused and time.monotonic() - self._refused_at > STALE_AFTER
+
+
+class CommitRuns:
+    """The commits in slices that this process is at work on, and the outcomes of the last ones.
+
+    A repeated request joins the commit that is under way: a second one beside it would only halve the pace of both.
+    A refusal is returned once; the next request judges the winners again.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[object, ...], _CommitRun] = {}
+
+    def join(self, decision: Decision, answer: Answer) -> Answer | None:
+        """Return what answers the first slice of the decision's work, or None if the requester has its answer or waits for it."""
+        commit = cast("LookAtWinners", decision.then).commit
+        key = _same(commit)
+        run = self._runs.get(key)
+        if run is None or run.is_stale:
+            if isinstance(decision.reply, Committed):  # by another process, or long ago
+                answer(decision.reply)
+                return None
+            self._make_room()
+            run = self._runs[key] = _CommitRun(commit)
+            run.tell(answer, progress=commit.progress)
+            return run
+        run.tell(answer, progress=commit.progress)
+        if run.outcome is not None and not isinstance(run.outcome, Committed):
+            del self._runs[key]
+        return None
+
+    def _make_room(self) -> None:
+        ended = [key for key, run in self._runs.items() if run.outcome is not None]
+        for key in ended[: max(0, len(ended) - KEPT_OUTCOMES + 1)]:
+            del self._runs[key]
+
+
+def _same(commit: CommitVersion) -> tuple[object, ...]:
+    """Return what the repetitions of a commit have in common, whichever connection they come from; its parts may be thousands."""
+    asked = commit.parts, commit.totals, commit.on_taken, commit.dead_letter_node
+    return commit.app, commit.version, commit.by.account, hash(asked)
+
+
 class LongWork:
     """Keeps the next slice of long work until it may run; then submits it.
 
@@ -208,6 +299,7 @@ class LongWork:
         self._waiting: dict[int, tuple[Request, Answer]] = {}
         self._count = itertools.count()
         self._under_way: dict[Place, int] = {}
+        self._commits = CommitRuns()
 
     def go_on(self, decision: Decision, answer: Answer) -> None:
         """Run the next slice; answer the requester after the last one."""
@@ -221,6 +313,13 @@ class LongWork:
                 return
             else:
                 answer = _Run(answer, place, self._under_way)
+        elif isinstance(answer, _CommitRun):
+            answer.advance(request)
+        elif isinstance(request, LookAtWinners):
+            joined = self._commits.join(decision, answer)
+            if joined is None:
+                return
+            answer = joined
         nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
         number = next(self._count)
         self._waiting[number] = cast("Request", decision.then), answer

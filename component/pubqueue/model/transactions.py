@@ -197,6 +197,22 @@ class Committed(Struct, frozen=True, gc=False):
     named: tuple[TakenId, ...] = ()
 
 
+class Phase(Enum):
+    """What a commit that is at work does with its items: the version is committed between the two."""
+
+    JUDGING = "judging"
+    MOVING = "moving"
+
+
+class AtWork(Struct, frozen=True, gc=False):
+    """The commit goes on: `done` of its items are through this phase of it. Ask again for its end."""
+
+    version: int
+    phase: Phase
+    done: int
+    of: int
+
+
 class LastVersion(Struct, frozen=True, gc=False):
     """The progress of the app: the last committed version, if there is one, and when."""
 
@@ -331,5 +347,5 @@ class Sweep(Struct, frozen=True, gc=False):
     limit: int
 
 
-Reply = Skipped | Committed | LastVersion | Transactions
+Reply = Skipped | Committed | AtWork | LastVersion | Transactions
 Change = Stage | SetAside | Commit | Moved | Abort | Sweep

@@ -63,7 +63,11 @@ class Part(Struct, frozen=True, gc=False):
 
 
 class CommitVersion(Request, frozen=True, gc=False):
-    """Publish the items that these attempts have staged for the version, and drop the rest."""
+    """Publish the items that these attempts have staged for the version, and drop the rest.
+
+    With `progress` a request for a commit that goes in slices is answered at once: with how far it is
+    (`AtWork`), or with its end.
+    """
 
     by: Principal
     app: str
@@ -72,6 +76,7 @@ class CommitVersion(Request, frozen=True, gc=False):
     totals: transactions.Totals = transactions.NO_TOTALS
     on_taken: transactions.OnTaken = transactions.OnTaken.FAIL
     dead_letter_node: NodeName | None = None
+    progress: bool = False
 
 
 class LookAtWinners(Request, frozen=True, gc=False):
@@ -79,7 +84,7 @@ class LookAtWinners(Request, frozen=True, gc=False):
 
     `added` is how many items the ones before them add to each node, `grown` how many bytes, `known` how
     many change nothing, `taken` how many cannot have their ids, and `aside` the bytes of these; the
-    first of them are `named`.
+    first of them are `named`. `judged` is the number of all of them.
     """
 
     commit: CommitVersion
@@ -90,6 +95,7 @@ class LookAtWinners(Request, frozen=True, gc=False):
     named: tuple[transactions.TakenId, ...] = ()
     grown: tuple[tuple[NodeName, int], ...] = ()
     aside: int = 0
+    judged: int = 0
 
 
 class WinnerCount(Struct, frozen=True, gc=False):
@@ -173,8 +179,13 @@ def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
 
 
 def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
-    """Decide a commit. A refusal leaves everything staged, and nothing visible."""
+    """Decide a commit. A refusal leaves everything staged, and nothing visible.
+
+    A request for the progress of a committed version may mean one whose winners are still moved.
+    """
     if (no := objection(request, facts)) is not None:
+        if request.progress and isinstance(no.reply, transactions.Committed):
+            return replace(no, then=LookAtWinners(request))
         return no
     if facts.open is not None and facts.open.immediate:
         rows, known = facts.noted

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 # First every winner is judged by the table that judges single publishes; a refusal leaves everything
 # staged. Then the version is marked committed, and its winners' staged items belong to the record. From
 # then on the winners are moved to their nodes, in their order, and visible as they arrive; after a crash
-# the moves continue. The requester is answered after the last one has been moved.
+# the moves continue. The requester is answered after the last one has been moved, or at once and whenever
+# it asks again, if it wants to know how far the commit is.
 #
 # Taken ids are judged twice. The first judgement decides whether the version is committed; the second,
 # when the winner is moved, decides whether it is left out or dead-lettered, if the principal has chosen
@@ -83,11 +84,12 @@ class LookFacts(Struct, frozen=True, gc=False):
 
 
 class MoveWinners(Request, frozen=True, gc=False):
-    """Move the next winners of a committed version; the requester is sent `reply` after the last one."""
+    """Move the next winners of a committed version, after `moved` others; the requester is sent `reply` after the last one."""
 
     app: str
     version: int
     reply: t.Committed | None = None
+    moved: int = 0
 
 
 class MoveFacts(Struct, frozen=True, gc=False):
@@ -163,6 +165,7 @@ def _summed(request: LookAtWinners, winners: Sequence[MetWinner]) -> LookAtWinne
         named=(*request.named, *taken)[:NAMED],
         grown=tuple(grown.items()),
         aside=aside,
+        judged=request.judged + len(winners),
     )
 
 
@@ -293,7 +296,8 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     ended = tuple((*key, row) for key, row in ends.items())
     changes += guests.ends()
     changes.append(_moved(request, facts, ended, len(aside)))
-    then = replace(request, reply=_with(request.reply, aside))
+    moved = request.moved + len(facts.winners)
+    then = replace(request, reply=_with(request.reply, aside), moved=moved)
     reply = then.reply or Done()
     return Decision(reply, tuple(changes), tuple(notices), then=then, beside=guests.beside)
 

@@ -7,7 +7,15 @@ import pytest
 from lxml import etree
 
 from pubqueue_xeps.wire.requests import transactions
-from pubqueue_xeps.wire.requests.transactions import Committed, Mark, OnTaken, Part, TakenId, Totals
+from pubqueue_xeps.wire.requests.transactions import (
+    AtWork,
+    Committed,
+    Mark,
+    OnTaken,
+    Part,
+    TakenId,
+    Totals,
+)
 
 SCHEMA = etree.XMLSchema(
     etree.parse(Path(__file__).parents[3] / "xeps" / "schemas" / "x-pubqueue.xsd")
@@ -95,6 +103,30 @@ def test_the_answer_to_a_commit_is_read(already, found):
         f"<committed xmlns='urn:x-pubqueue:0' version='4' published='9' known='2' already='{already}'/>"
     )
     assert transactions.read_committed(answer) == Committed(published=9, known=2, already=found)
+
+
+def test_a_commit_asks_for_its_progress():
+    plain, asking = (transactions.commit(MARK, [], progress=it) for it in (False, True))
+    assert (read(plain).get("progress"), read(asking).get("progress")) == (None, "true")
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [("judging", "judged"), ("moving", "committed, and moved to their nodes")],
+)
+def test_the_progress_of_a_commit_is_read_and_said(phase, words):
+    text = (
+        f"<committing xmlns='urn:x-pubqueue:0' version='4' phase='{phase}' done='1500' of='20000'/>"
+    )
+    SCHEMA.assertValid(etree.fromstring(text))
+    found = transactions.read_progress(iq(text))
+    assert found == AtWork(phase == "moving", 1500, 20000)
+    assert str(found) == f"1,500 of 20,000 items are {words}"
+
+
+def test_the_result_of_a_commit_is_no_progress():
+    answer = "<committed xmlns='urn:x-pubqueue:0' version='4' published='9' known='2' already='1'/>"
+    assert transactions.read_progress(iq(answer)) is None
 
 
 def test_a_commit_decides_what_becomes_of_taken_ids():

@@ -12,7 +12,16 @@ from pubqueue.faces.xmpp.render import replies
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.xml.refusals import StanzaError, words
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, Principal, State
-from pubqueue.model.transactions import Committed, Mark, OnTaken, TakenId, Totals, key_of
+from pubqueue.model.transactions import (
+    AtWork,
+    Committed,
+    Mark,
+    OnTaken,
+    Phase,
+    TakenId,
+    Totals,
+    key_of,
+)
 from pubqueue.rules.commit import CommitVersion, Part
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
@@ -187,6 +196,16 @@ def test_four_thousand_parts_fit_into_a_stanza_as_a_list():
 def test_a_writer_s_own_account_is_kept():
     request = commit(said=f"{MARK} skipped='1' dead-lettered='2' seconds='0.25'")
     assert request.totals == Totals(1, 2, 0.25)
+
+
+def test_a_commit_asks_for_its_progress_and_is_told():
+    assert not commit().progress
+    assert commit(said=f"{MARK} progress='true'").progress
+    assert commit(said=f"{MARK} progress='1'").progress
+    assert not commit(said=f"{MARK} progress='false'").progress
+    assert replies.committed(AtWork(7, Phase.JUDGING, 3, 9), "") == (
+        b'<committing xmlns="urn:x-pubqueue:0" version="7" phase="judging" done="3" of="9"/>'
+    )
 
 
 def test_a_commit_decides_what_becomes_of_ids_that_are_taken():

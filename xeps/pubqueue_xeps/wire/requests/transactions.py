@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
+PROGRESS: Final = f"{ns.PUBQUEUE}#commit-progress"
+"""The feature of a service that reports how far a commit is."""
 COMPACT: Final = 1000
 """From this many parts on, a commit lists them as one text, because a stanza has room for only 256 KiB."""
 MAX_COMMIT_BYTES: Final = 256 * 1024 - 4096
@@ -129,15 +131,31 @@ class Committed:
     named: tuple[TakenId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """How far a commit is: `done` of its items are judged or, once the version is committed, moved to their nodes."""
+
+    moving: bool
+    done: int
+    of: int
+
+    def __str__(self) -> str:
+        what = "committed, and moved to their nodes" if self.moving else "judged"
+        return f"{self.done:,} of {self.of:,} items are {what}"
+
+
 def commit(
     mark: Mark,
     parts: Sequence[Part],
     totals: Totals | None = None,
     on_taken: OnTaken = OnTaken(),
+    *,
+    progress: bool = False,
 ) -> IqRequest:
     """Ask to make the items of these attempts visible, and to drop those of all others.
 
-    Raises ValueError if a stanza has no room for all parts.
+    With `progress`, for a service with the feature PROGRESS, the answer comes soon: it has the result, or how far the
+    commit is. Then ask again, with the same arguments. Raises ValueError if a stanza has no room for all parts.
     """
     inner = _list(parts) if len(parts) > COMPACT else "".join(map(_element, parts))
     if len(inner) > MAX_COMMIT_BYTES:
@@ -146,6 +164,8 @@ def commit(
             f" ({MAX_COMMIT_BYTES} bytes), and nothing of it is visible; coalesce to fewer partitions."
         )
     facts = on_taken.facts | ({} if totals is None else totals.facts)
+    if progress:
+        facts |= {"progress": "true"}
     return IqRequest("set", f"the commit of {mark}", mark.words("commit", inner, **facts))
 
 
@@ -185,6 +205,15 @@ def read_committed(answer: Element) -> Committed:
         int(found.get("taken", "0")),
         tuple(TakenId(*(it.get(name, "") for name in ("node", "id", "state"))) for it in found),
     )
+
+
+def read_progress(answer: Element) -> AtWork | None:
+    """Return how far a commit is, from an answer to `commit` with progress; None: it is done."""
+    found = answer.find(f"{{{ns.PUBQUEUE}}}committing")
+    if found is None:
+        return None
+    done, of = (int(found.get(name, "0")) for name in ("done", "of"))
+    return AtWork(found.get("phase") == "moving", done, of)
 
 
 def _element(part: Part) -> str:

@@ -203,7 +203,7 @@ WORDS: Final = {full(word): listed for word, listed in {
     "x:redrive":      _words("node to", None),
     "x:item":         _words("id"),
     "x:txn":          _words("app version part attempt visibility"),
-    "x:commit":       _words("app version skipped dead-lettered seconds on-taken dead-letter-node", None),
+    "x:commit":       _words("app version skipped dead-lettered seconds on-taken dead-letter-node progress", None),
     "x:abort":        _words("app account version", None),
     "x:part":         _words("n attempt items bytes"),
     "x:parts":        _words(""),
@@ -245,6 +245,7 @@ VALUES: Final = {(full(tag), full(name)): values for (tag, name), values in {
     ("p:configure", "type"): ("leaf",),
     ("o:default", "type"):   ("leaf",),
     ("p:retract", "notify"): _BOOLEAN,
+    ("x:commit", "progress"): _BOOLEAN,
     ("b:order", "desc"):     _BOOLEAN,
 }.items()}
 """The values of attributes that no reader and no rule checks."""

@@ -109,7 +109,8 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
         taken = _on_taken(words.get("on-taken"))
         aside = words.get("dead-letter-node")
         place = None if aside is None else NodeName(aside)
-        request = CommitVersion(iq.by, _app(words, iq.by), version, parts, totals, taken, place)
+        app, progress = _app(words, iq.by), words.get("progress") in {"1", "true"}
+        request = CommitVersion(iq.by, app, version, parts, totals, taken, place, progress)
     except ValueError as problem:
         return bad_request(text=f"commit: {problem}")
     return request

@@ -73,6 +73,7 @@ FEATURES: Final = (
     ns.QUEUEING,
     ns.PUBQUEUE,
     replies.FEATURE,
+    replies.PROGRESS,
     *pages.FEATURES,
     ns.COMMANDS,
     ns.RSM,

@@ -11,7 +11,7 @@ from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES, ROOM, attribute, st
 from pubqueue.model import replies, several_subscriptions
 from pubqueue.model.decision import Published, Refusal, Refused, Withdrawn
 from pubqueue.model.entities import ItemReply, NodeConfig, NodeName, SubscriptionState
-from pubqueue.model.transactions import name_of_transaction
+from pubqueue.model.transactions import AtWork, name_of_transaction
 from pubqueue.rules.discovery import name_of
 from pubqueue.rules.nodes import SetAffiliations
 from pubqueue.rules.publication import Publish
@@ -356,6 +356,7 @@ def beyond(request: Request, wanted: str) -> Refused | None:
 # Renders answers about transactions, in our own namespace (`urn:x-pubqueue:0`).
 
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
+PROGRESS: Final = f"{ns.PUBQUEUE}#commit-progress"
 
 
 def skipped(reply: Skipped) -> str:
@@ -366,8 +367,13 @@ def skipped(reply: Skipped) -> str:
     return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{skipped}</pubsub>'
 
 
-def committed(reply: Committed, _service: str) -> bytes:
-    """Return the counts of a commit."""
+def committed(reply: Committed | AtWork, _service: str) -> bytes:
+    """Return the counts of a commit, or how far it is."""
+    if isinstance(reply, AtWork):
+        return (
+            f'<committing xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
+            f'phase="{reply.phase.value}" done="{reply.done}" of="{reply.of}"/>'
+        ).encode()
     already = "true" if reply.already else "false"
     start = (
         f'<committed xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
