@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pubqueue_spark.errors import OptionError
+from pubqueue_xeps.wire.payloads.content_type import is_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     Headers = Mapping[str, str | None] | None
     TypedWriter = Callable[[object, str, Headers], tuple[bytes, Headers]]
     """Takes a value of the column `payload`, its type and the headers of its row; returns the element and the headers."""
-    DataReader = Callable[[ReadItem], tuple[bytes | None, str | None]]
-    """Takes an item; returns the content of its payload, and the content type."""
+    DataReader = Callable[[ReadItem], tuple[bytes | None, str | None, str | None]]
+    """Takes an item; returns the content of its payload, the content type, and the content as text if it is JSON."""
 
 
 def writer() -> TypedWriter:
@@ -40,13 +41,21 @@ def reader() -> DataReader:
     """Return the reader of payloads; raise OptionError if this Python lacks msgspec."""
     payloads = _module("payloads.decoding", "option includeData")
 
-    def read(item: ReadItem) -> tuple[bytes | None, str | None]:
+    def read(item: ReadItem) -> tuple[bytes | None, str | None, str | None]:
         if item.payload is None:
-            return None, None
+            return None, None, None
         body = payloads.of_element(item.payload, payloads.header_of(item.headers))
-        return body.data, body.type
+        return body.data, body.type, _json(body.data) if is_json(body.type) else None
 
     return read
+
+
+def _json(data: bytes) -> str | None:
+    """Return the text of JSON, which is UTF-8 (RFC 8259 8.1); None if a publisher's type is wrong."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _module(name: str, what: str) -> Any:  # noqa: ANN401 - a module

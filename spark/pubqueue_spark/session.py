@@ -126,14 +126,18 @@ class PublishSession:
 
         The window waits for a server that is temporarily away. Raises LoginRefused if the login is refused.
         """
+        why = ""
         try:
             await self.restore()
         except LoginRefused:
             raise
         except LoginFailed as error:
-            log.info("%s: %s", task.who, error)
+            why = str(error)
+            log.info("%s: %s", task.who, why)
         number = next(self._numbers)
         window = Window(self, replace(task, prefix=f"pq{number}-"), limits, results)
+        if why:
+            window.no_way_in(why)
         self._windows[number] = window
         return number, window
 

@@ -90,7 +90,7 @@ class PubqueueDataSource(DataSource):
     ``maxEventsPerTrigger``            the most numbers in a micro-batch
     ``numPartitions``                  how many ranges of numbers a read is split into
     ``includePayload``       true      whether payloads are read
-    ``includeData``          false     whether to add columns `data` and `type`
+    ``includeData``          false     whether to add columns `data`, `type` and `json`
     ``failOnDataLoss``       true      or false: only warn about events that are already deleted
     =======================  ========  =============================================================
     """

@@ -2,7 +2,14 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pubqueue_spark.client.refusals import BY_CONDITION, BY_TYPE, Verdict, failure, judge
+from pubqueue_spark.client.refusals import (
+    BY_CONDITION,
+    BY_TYPE,
+    Verdict,
+    explanation,
+    failure,
+    judge,
+)
 from pubqueue_spark.errors import RowError, ServiceError
 from pubqueue_xeps.wire.refusals import Refusal, read
 from pubqueue_xeps.wire.requests import IqRequest
@@ -76,4 +83,12 @@ def test_a_failure_names_row_item_node_reason_and_remedy():
     assert (
         "(item 'order-7', node 'jobs') after 5 retries: resource-constraint, type wait; Slow"
         in str(fatal)
+    )
+
+
+def test_more_than_may_be_staged_has_the_limit_and_the_options_that_split():
+    text = "1000000 items of this account wait for a commit, and 1000000 may: commit or abort some first"
+    assert explanation(Refusal("wait", "resource-constraint", text=text)) == (
+        f"resource-constraint, type wait; {text}; write fewer rows in one batch: a stream by maxFilesPerTrigger,"
+        " a job in pieces with a rising txnVersion, or let the service's operator raise [transactions]"
     )

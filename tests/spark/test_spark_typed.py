@@ -1,5 +1,6 @@
 """The whole way of payloads with content types: real tasks, a real server, the component, a worker, and back."""
 
+import json
 import random
 
 import pytest
@@ -10,6 +11,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 READING = ("service", "jid", "password", "host", "port", "tls")
 TYPES = ("image/png", "text/csv", "application/json", "text/plain; charset=latin-1", None)
 COLUMNS = "item_id string, payload binary, content_type string"
+PLAIN = "item_id string, payload string"
 
 
 @pytest.fixture
@@ -45,6 +47,18 @@ def test_bytes_of_all_types_come_back_byte_for_byte(sink, rows, read):
     found = read()
     assert {name: (bytes(row.data), row.type) for name, row in found.items()} == expected(rows)
     assert "Zürich" in found["text"].payload
+
+
+def test_json_is_text_in_a_column_of_its_own(sink, read):
+    text = '{"to": "Zürich", "n": [1, 2]}'
+    sink.save(sink.spark.createDataFrame([("json", text)], PLAIN), payloadFormat="json")
+    sink.save(
+        sink.spark.createDataFrame([("text", "1"), ("xml", "<a xmlns='urn:a'/>")], PLAIN),
+        contentType="text/plain",
+    )
+    found = {name: row.json for name, row in read().items()}
+    assert json.loads(found.pop("json")) == json.loads(text)
+    assert found == {"text": None, "xml": None}
 
 
 def test_what_was_read_can_be_written_to_another_queue(sink, rows, read):

@@ -282,6 +282,21 @@ async def test_a_stream_that_cannot_be_made_again_fails_after_the_retries_with_t
     assert len(line.failures) == 9 - 3
 
 
+@pytest.mark.parametrize(("retries", "tries"), [(0, "1 try"), (2, "3 tries")])
+async def test_a_stream_that_never_was_there_is_no_unanswered_request(retries, tries):
+    line = FakeLine()
+    line.up = False
+    line.failures = [ServerUnreachable("nobody is there.") for _ in range(9)]
+    window = make(line, retries=retries)
+    window.no_way_in("nobody is there.")
+    await window.put(publishes(1))
+    with pytest.raises(ServiceError) as caught:
+        await window.drain()
+    assert str(caught.value) == (
+        f"partition 0 has no connection for queue.localhost: nobody is there ({tries})."
+    )
+
+
 async def test_a_server_that_refuses_all_is_asked_once():
     line = FakeLine()
     window = make(line, retries=3)

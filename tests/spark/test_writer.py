@@ -1,16 +1,21 @@
 """Tasks and the driver on the real service, without Spark: each line of the transaction's story."""
 
+import asyncio
 import logging
+import sys
+import time
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
+import harness.processes.slowed
 import pytest
 from pyspark.sql.types import StringType, StructType
 
 from pubqueue_spark import session
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
-from pubqueue_spark.write import open_write, task
+from pubqueue_spark.write import finish, open_write, task
 from pubqueue_spark.write.task import CHUNK, Pace
 from pubqueue_xeps.wire.requests import transactions
 
@@ -71,6 +76,98 @@ def test_only_the_attempts_of_the_driver_are_seen_and_logged_in_one_line(
         "version 7 of 'nightly' to queue.localhost: 3 items, 108 bytes, 0 known, 0 rows left out,"
         " 0 dead-lettered, 0 requests retried, 0 reconnects, longest task "
     )
+
+
+@pytest.fixture
+def slowed(component, background):
+    """Let the long work of the service pause before each slice of ten items."""
+    background.run(component.stop())
+    component.command = (sys.executable, harness.processes.slowed.__file__, "0.1", "10")
+    background.run(component.start())
+
+
+@pytest.mark.usefixtures("slowed")
+def test_a_commit_outlasts_the_timeouts_as_long_as_it_advances(
+    options, in_task, settled, caplog, monkeypatch
+):
+    monkeypatch.setattr(finish, "REPORT_EVERY", 0.0)
+    writer = batch(options, **MARK, progressTimeout="1", retries="0")
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(*range(200)))))
+    began = time.monotonic()
+    with caplog.at_level(logging.INFO, "pubqueue_spark"):
+        writer.commit([done])
+    assert time.monotonic() - began > 40 * 0.1, "each half of it has twenty slices"
+    *progress, line = [record.getMessage() for record in caplog.records]
+    assert line.startswith("version 7 of 'nightly' to queue.localhost: 200 items, ")
+    for half in ("judged", "committed, and moved to their nodes"):
+        assert any(it.endswith(f" of 200 items are {half}") for it in progress), progress
+    settled(200)
+
+
+@pytest.fixture
+def accidents(component, background, slowed, monkeypatch):
+    """Let something happen once to a commit in that half: `accidents(what, half)`; returns the progress at that moment."""
+
+    async def killed():
+        await component.kill()
+        await component.start()
+
+    revivals = []
+
+    def accidents(what, half):
+        seen = []
+
+        def reported(_progress, at_work):
+            if half not in str(at_work) or not at_work.done or seen:
+                return
+            seen.append(at_work)
+            if what == "service":
+                revivals.append(asyncio.run_coroutine_threadsafe(killed(), background.loop))
+            for stream in session.pool().sessions.values():
+                stream.drop()
+
+        monkeypatch.setattr(finish._Progress, "reported", reported)
+        return seen
+
+    def ended():
+        while revivals:
+            revivals.pop().result(timeout=60)
+
+    accidents.ended = ended
+    yield accidents
+    ended()
+
+
+@pytest.mark.parametrize(
+    "case", list(product(["service", "connection"], ["are judged", "are committed"]))
+)
+def test_what_is_lost_in_a_long_commit_does_not_matter(options, in_task, settled, accidents, case):
+    seen = accidents(*case)
+    writer = batch(options, **MARK, retries="1000")
+    writer.commit([in_task(0, 1, lambda: writer.write(iter(jobs(*range(100)))))])
+    assert seen
+    settled(100)
+
+
+def test_a_commit_that_was_at_work_when_its_service_went_is_not_called_undone(
+    options, in_task, settled, accidents
+):
+    accidents("service", "are committed")
+    writer = batch(options, **MARK, retries="0")
+    done = in_task(0, 1, lambda: writer.write(iter(jobs(*range(100)))))
+    with pytest.raises(ServiceError) as caught:
+        writer.commit([done])
+    assert "nothing of it is visible" not in str(caught.value)
+    assert "Whether version 7 of 'nightly' is committed is not known" in str(caught.value)
+    accidents.ended()
+    settled(100)
+
+
+def test_a_service_that_tells_no_progress_is_waited_for(options, in_task, settled):
+    writer = batch(options, **MARK)
+    earlier = replace(writer, job=replace(writer.job, progress=False))
+    earlier.commit([in_task(0, 1, lambda: earlier.write(iter(jobs(*range(2500)))))])
+    settled(2500)
 
 
 def test_a_replay_sends_no_more_than_it_must_and_warns(options, in_task, settled, caplog):

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 from pubqueue_spark import session
 from pubqueue_spark.client.window import Limits, Task
 from pubqueue_spark.errors import ServiceError
-from pubqueue_xeps.errors import LoginFailed
+from pubqueue_xeps.client.commits import until_done
+from pubqueue_xeps.errors import LoginFailed, ServiceUnavailable
+from pubqueue_xeps.wire.refusals import Refusal
+from pubqueue_xeps.wire.requests.transactions import read_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from xml.etree.ElementTree import Element
 
     from pubqueue_spark.client.option import Connection
     from pubqueue_spark.client.request import Request
     from pubqueue_spark.client.window import WindowCounts
-    from pubqueue_xeps.wire.refusals import Refusal
+    from pubqueue_xeps.wire.requests.transactions import AtWork
 
     Answer = Element | Refusal
 
@@ -52,10 +55,38 @@ def ask(
     return answers
 
 
-def ask_and_count(settings: Connection, question: Request) -> tuple[Answer, bool]:
-    """Return the answer, and whether the request was sent more than once, so that it may be done already."""
-    (answer,), counts = session.run(_ask(settings, [question], None))
-    return answer, bool(counts.retries or counts.reconnects)
+def ask_until_done(
+    settings: Connection, question: Request, reported: Callable[[AtWork], None]
+) -> tuple[Answer, bool]:
+    """Ask for a commit until it has ended; return the answer, and whether an earlier request may have done it already.
+
+    `reported` is called with each progress. Raises ServiceError if the commit stands still for as long as the service may
+    leave a request unanswered: `progressTimeout`, for each of the `retries` and once more.
+    """
+    return session.run(_until_done(settings, question, reported))
+
+
+async def _until_done(
+    settings: Connection, question: Request, reported: Callable[[AtWork], None]
+) -> tuple[Answer, bool]:
+    repeated = False
+
+    async def once() -> Answer:
+        nonlocal repeated
+        (answer,), counts = await _ask(settings, [question], None)
+        repeated |= bool(counts.retries or counts.reconnects or _progress(answer))
+        return answer
+
+    patience = settings.progress_timeout * (settings.retries + 1)
+    try:
+        answer = await until_done(once, _progress, patience=patience, reported=reported)
+    except ServiceUnavailable as error:
+        raise ServiceError(f"{settings.service}: {error}") from None
+    return answer, repeated
+
+
+def _progress(answer: Answer) -> AtWork | None:
+    return None if isinstance(answer, Refusal) else read_progress(answer)
 
 
 async def _ask(

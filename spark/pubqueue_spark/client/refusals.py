@@ -54,6 +54,12 @@ REMEDY: Final = {
     "resource-constraint": "the service is overloaded; use fewer tasks or a smaller maxInFlight",
     "service-unavailable": "check that the service is running",
 }
+STAGED: Final = "wait for a commit"
+"""The words of a service that keeps no more staged items."""
+TOO_MUCH_STAGED: Final = (
+    "write fewer rows in one batch: a stream by maxFilesPerTrigger, a job in pieces with a rising"
+    " txnVersion, or let the service's operator raise [transactions]"
+)
 # fmt: on
 
 
@@ -63,6 +69,8 @@ def explanation(refusal: Refusal) -> str:
     if refusal.detail:
         name = f"{name} ({refusal.detail})"
     remedy = REMEDY.get(refusal.detail) or REMEDY.get(refusal.condition)
+    if refusal.condition == "resource-constraint" and STAGED in refusal.text:
+        remedy = TOO_MUCH_STAGED
     words = [f"{name}, type {refusal.type}", refusal.text.strip().rstrip("."), remedy or ""]
     return "; ".join(word for word in words if word)
 

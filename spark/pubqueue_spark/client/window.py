@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.refusals import Refusal
 
 MAX_BYTES: Final = 512 * 1024
+LOST: Final = "the stream was lost"
 SLOW: Final = 100
 """Rows per second; if a full window yields less, something other than work delays it."""
 
@@ -132,6 +133,10 @@ class _Pace:
         return rate
 
 
+def _times(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
 class Window:
     """Sends the requests of one task over a stream. Only one coroutine may use it."""
 
@@ -162,6 +167,8 @@ class Window:
         self._failure: PubqueueSparkError | None = None
         self._last_answer = clock()
         self._losses = 0
+        self._connected = stream.up
+        self._why = LOST
         self._pace = _Pace()
 
     async def put(self, requests: Sequence[Request]) -> None:
@@ -202,6 +209,10 @@ class Window:
         else:
             self._refused(sent, read(iq))
         self._news.set()
+
+    def no_way_in(self, why: str) -> None:
+        """Note why there is no stream yet."""
+        self._why = why
 
     def line_lost(self) -> None:
         """Wake up: the stream is down."""
@@ -276,7 +287,7 @@ class Window:
 
     async def _restore(self) -> None:
         """Reconnect, and send all requests in flight again under the same ids."""
-        why = "the stream was lost"
+        why, self._why = self._why, LOST
         while not self._stream.up:
             self._losses += 1
             if self._losses > self._limits.retries:
@@ -289,14 +300,21 @@ class Window:
                 raise ServiceError(f"{self._task.who} found no way in: {error}") from None
             except LoginFailed as error:
                 why = str(error)
+        self._connected = True
         self.counts.reconnects += 1
         self._last_answer = self._clock()
         self._unsent = list(self._in_flight.values())
 
     def _gave_up(self, why: str) -> str:
         oldest = next(iter(self._in_flight.values())).request
+        tries = self._limits.retries
+        if not self._connected:
+            return (
+                f"{self._task.who} has no connection for {self._task.service}: {why.rstrip('.')}"
+                f" ({_times(tries + 1, 'try', 'tries')})."
+            )
         return (
-            f"no answer from {self._task.service} through {self._limits.retries} new connections;"
+            f"no answer from {self._task.service} through {_times(tries, 'new connection', 'new connections')};"
             f" the oldest unanswered request is {oldest}. The last reason: {why.rstrip('.')}."
         )
 

@@ -129,7 +129,7 @@ OPTIONS: Final = (
            "how many ranges of numbers a read is split into"),
     Option("includePayload", _truth, "true or false", "true", "whether payloads are read"),
     Option("includeData", _truth, "true or false", "false",
-           "whether to add columns `data` and `type`: the content of payloads as bytes, and its content type"),
+           "whether to add columns `data`, `type` and `json`: the content of payloads as bytes, its content type, and JSON as text"),
     Option("failOnDataLoss", _truth, "true or false", "true",
            "whether events that the service has already deleted fail the read; false only warns"),
     *ACCOUNT_OPTIONS,
@@ -144,7 +144,7 @@ def table(options: Mapping[str, str]) -> ReadTable:
 
 
 def data(options: Mapping[str, str]) -> bool:
-    """Return whether columns `data` and `type` are wanted; raise OptionError for an invalid value."""
+    """Return whether columns `data`, `type` and `json` are wanted; raise OptionError for an invalid value."""
     return cast("bool", _alone("includeData", options))
 
 

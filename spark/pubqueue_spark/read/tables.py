@@ -71,7 +71,7 @@ SCHEMAS: Final[dict[ReadTable, StructType]] = {
 }
 
 
-DATA: Final = _columns("data binary, type string")
+DATA: Final = _columns("data binary, type string, json string")
 """The last columns of a table with payloads, if `includeData` is on."""
 
 

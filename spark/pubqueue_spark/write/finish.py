@@ -1,12 +1,13 @@
-"""What the driver does when the tasks have ended: it commits or aborts, and logs one line."""
+"""What the driver does when the tasks have ended: it commits or aborts, and logs one line, and others while a commit goes on."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark import logs
-from pubqueue_spark.client.ask import ask, ask_and_count
+from pubqueue_spark.client.ask import ask, ask_until_done
 from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.write.task import Written
@@ -22,7 +23,20 @@ if TYPE_CHECKING:
     from pubqueue_spark.client.ask import Answer
     from pubqueue_spark.write.options import Settings
     from pubqueue_spark.write.task import Job
-    from pubqueue_xeps.wire.requests.transactions import Committed, Mark
+    from pubqueue_xeps.wire.requests.transactions import AtWork, Committed, Mark
+
+REPORT_EVERY: Final = 5.0
+"""Seconds between two log lines about the progress of a commit."""
+
+UNKNOWING: Final = frozenset(
+    {
+        "internal-server-error",
+        "remote-server-timeout",
+        "remote-server-not-found",
+        "service-unavailable",
+    }
+)
+"""Conditions of a server that does not reach the service, or of one without its store: what came before may have been carried out."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +57,9 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     touched = sum(it.items + it.replayed for it in done)
     if not job.transactional or not touched:
         return _print_done(settings, mark, done, None)
-    answer, repeated = _certain(settings, mark, done)
+    answer, repeated = _certain(job, mark, done)
+    if isinstance(answer, Refusal) and repeated and answer.condition in UNKNOWING:
+        raise ServiceError(f"{settings.service}: {explanation(answer)}. {_unknown(mark)}")
     if isinstance(answer, Refusal):
         raise ServiceError(
             f"{settings.service} refused the commit of {mark}, and nothing of it is visible:"
@@ -121,7 +137,23 @@ def replayed(settings: Settings, mark: Mark) -> str:
     )
 
 
-def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[Answer, bool]:
+class _Progress:
+    """Logs how far a commit is, now and then; the one line of a short commit comes at its end."""
+
+    def __init__(self, mark: Mark) -> None:
+        self._mark = mark
+        self._began = self._logged = time.monotonic()
+
+    def reported(self, at_work: AtWork) -> None:
+        """Log the progress if the last line is old enough."""
+        now = time.monotonic()
+        if now - self._logged >= REPORT_EVERY:
+            self._logged = now
+            log.info("%s: after %.0f s %s", self._mark, now - self._began, at_work)
+
+
+def _certain(job: Job, mark: Mark, done: Sequence[Written]) -> tuple[Answer, bool]:
+    settings = job.settings
     parts = [
         transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done if it.items
     ]
@@ -131,16 +163,22 @@ def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[A
         max(it.seconds for it in done),
     )
     try:
-        question = transactions.commit(mark, parts, totals, on_taken(settings))
+        question = transactions.commit(
+            mark, parts, totals, on_taken(settings), progress=job.progress
+        )
     except ValueError as error:
         raise ServiceError(str(error)) from None
     try:
-        return ask_and_count(settings, question)
+        return ask_until_done(settings, question, _Progress(mark).reported)
     except ServiceError as error:
-        raise ServiceError(
-            f"{error} Whether {mark} is committed is not known; written again with this txnAppId and"
-            " txnVersion (a stream does so by itself), it is there once in either case."
-        ) from None
+        raise ServiceError(f"{error} {_unknown(mark)}") from None
+
+
+def _unknown(mark: Mark) -> str:
+    return (
+        f"Whether {mark} is committed is not known; written again with this txnAppId and"
+        " txnVersion (a stream does so by itself), it is there once in either case."
+    )
 
 
 def _leave(mark: Mark, why: str) -> None:

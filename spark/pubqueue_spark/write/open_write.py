@@ -66,7 +66,8 @@ def stream(
 
 def _job(settings: Settings, schema: StructType) -> Job:
     found = columns(schema, settings)
-    transactional = transactions.FEATURE in check.check(settings)
+    features = check.check(settings)
+    transactional = transactions.FEATURE in features
     if not transactional and settings.visibility == "commit":
         raise OptionError(
             f"option visibility: {settings.service} keeps no transactions (feature {transactions.FEATURE}), which"
@@ -78,7 +79,7 @@ def _job(settings: Settings, schema: StructType) -> Job:
             f"option txnAppId: {settings.service} keeps no transactions (feature {transactions.FEATURE}), so"
             " it could not recognize the batch."
         )
-    return Job(settings, found, transactional)
+    return Job(settings, found, transactional, transactions.PROGRESS in features)
 
 
 def _check_replay(settings: Settings, mark: Mark) -> None:

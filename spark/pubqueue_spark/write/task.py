@@ -48,6 +48,8 @@ class Job:
     columns: Columns
     transactional: bool
     """Whether the service keeps transactions; without them, items appear one by one."""
+    progress: bool = False
+    """Whether the service reports how far a commit is."""
 
 
 @dataclass(frozen=True, slots=True)
