@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 from harness.background import Background
-from harness.servers.live import component
+from harness.processes.program import Program, write_config
+from harness.servers.live import JOBS, listener
 from proof.spark_cluster.driver import Driver
 from proof.spark_cluster.standalone import SPARK_HOME
 from rich.console import Console
@@ -27,8 +28,6 @@ from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from harness.processes.program import Program
 
 PASSWORD: Final = "bench"
 CASES: Final = tuple((tasks, seen) for seen in ("commit", "immediate") for tasks in (1, 2))
@@ -101,15 +100,21 @@ def measure(folder: Path, rows: int, rounds: int, payload: int) -> Iterator[Job]
                     yield Job(tasks, visibility, rows, seconds, lines)
 
 
-def start(folder: Path, stack: ExitStack) -> tuple[dict[str, str], Program, Driver]:
-    """Start server, component and driver until the stack ends; return the options for them, and both."""
+def start(
+    folder: Path, stack: ExitStack, command: Sequence[str] = (), extra: str = JOBS
+) -> tuple[dict[str, str], Program, Driver]:
+    """Start server, component and driver until the stack ends; return the options for them, and both.
+
+    The component is started by `command`, if there is one; `extra` is of its configuration.
+    """
     background = Background()
     stack.callback(background.close)
     server = Prosody()
     background.run(server.__aenter__())
     stack.callback(lambda: background.run(server.__aexit__(None, None, None)))
     jid = background.run(server.account("etl", PASSWORD))
-    serving = component(server, folder)
+    config = write_config(folder, listener(server), extra)
+    serving = Program(config, (sys.executable, *command)) if command else Program(config)
     program = background.run(serving.__aenter__())
     stack.callback(lambda: background.run(serving.__aexit__(None, None, None)))
     options = {

@@ -29,6 +29,8 @@ class Part:
     """Whether its cases are those of each commit, with ten times as many examples (`harness.depth`)."""
     is_newest: bool = False
     """Whether its cases are those of each commit, with the newest Python (`tools/newest_python`)."""
+    limit: int = 1500
+    """Seconds that each of its cases may take; those of each day have the limit of pyproject.toml."""
 
     @property
     def looks_again(self) -> bool:
@@ -163,6 +165,15 @@ PARTS: Final = (
         "clusters", "jobs on clusters of Spark, killed",
         cases=("proof/spark_cluster/",),
         forced_by=("spark/", "proof/spark_cluster/"),
+    ),
+    Part(
+        "millions", "jobs of a million and of five million rows on two cores, with a service so slow that each half of a commit outlasts every timeout",
+        cases=("proof/millions/",),
+        forced_by=(
+            "component/pubqueue/rules/moving.py", "component/pubqueue/engine/reader.py", "spark/pubqueue_spark/write/finish.py",
+            "spark/pubqueue_spark/client/ask.py", "xeps/pubqueue_xeps/client/commits.py", "proof/millions/",
+        ),
+        limit=4 * 3600,
     ),
     Part(
         "draws", "ten times the examples of the state machines, the readers, the time zones and the floods",

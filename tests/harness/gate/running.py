@@ -20,8 +20,6 @@ from harness.gate.touched import Touched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LONG_LIMIT: Final = 1500
-"""Seconds that a case of `long` may take; those of each day have the limit of pyproject.toml."""
 FAILED: Final = 1
 """The exit code of pytest when cases failed; any other but 0 is a fault of the run."""
 
@@ -56,7 +54,8 @@ class Gate:
             if together := [p for p in parts if (p.is_deeper, p.is_newest) == (deeper, newest)]:
                 files = sorted({file for part in together for file in part.files(self.root)})
                 chosen = [*(f"--part={part.name}" for part in together), *files]
-                how = ["-o", f"faulthandler_timeout={LONG_LIMIT}", *(["--deep"] if deeper else [])]
+                limit = max(part.limit for part in together)
+                how = ["-o", f"faulthandler_timeout={limit}", *(["--deep"] if deeper else [])]
                 name = f"long: {', '.join(part.name for part in together)}"
                 if not newest:
                     self._judged(name, chosen, how, refuses=refuses)
