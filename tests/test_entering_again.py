@@ -10,6 +10,7 @@ from harness.patience import TIMEOUT
 from stores.steps import EMPTY, add, make
 
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.engine.broker import Broker
 from pubqueue.engine.ports import (
     FencedError,
     ForeignStoreError,
@@ -19,6 +20,9 @@ from pubqueue.engine.ports import (
 )
 from pubqueue.faces.table import Row
 from pubqueue.model import changes as c
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.schedules import DeclareSchedules
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring import serving as serving_module
@@ -194,6 +198,29 @@ async def test_a_store_that_fails_as_the_service_begins_is_waited_for_and_not_ta
         assert await door.confirms("new") == "OK"
         assert [face.closed for face in door.faces] == [True, False]
     assert (failed, items(tmp_path / "queue.db")) == ([access], ["new"])
+
+
+@pytest.mark.parametrize("refusal", [Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT])
+@pytest.mark.parametrize("request_of", [Declare, DeclareSchedules])
+async def test_a_declaration_that_fails_is_made_again_and_not_taken_for_a_wrong_file(
+    tmp_path, monkeypatch, refusal, request_of
+):
+    """A request may meet a fault of ours, or of the database: neither is a mistake in the configuration."""
+    whole, failed = Broker.handle, []
+
+    async def fails_once(broker, request):
+        if isinstance(request, request_of) and not failed:
+            failed.append(request_of)
+            return Refused(refusal)
+        return await whole(broker, request)
+
+    monkeypatch.setattr(serving_module, "RETRY_INTERVAL", 0)
+    async with serving(monkeypatch, await made(tmp_path / "queue.db")) as (door, _):
+        monkeypatch.setattr(Broker, "handle", fails_once)
+        door.opened.set()
+        await door.ready.wait()
+        assert await door.confirms("new") == "OK"
+    assert (failed, items(tmp_path / "queue.db")) == ([request_of], ["new"])
 
 
 async def test_nothing_is_written_to_a_file_that_is_no_more_under_its_name(tmp_path):

@@ -22,6 +22,7 @@ from pubqueue.config.nodes import Comparison, Preview, bring_nodes, read_all, re
 from pubqueue.config.settings import NodeSettings, ScheduleSettings, Settings
 from pubqueue.engine.batch import Committer
 from pubqueue.engine.listings import AffiliationsOf, Nodes, Schedules
+from pubqueue.engine.ports import UnreachableStoreError
 from pubqueue.faces.checks import ConfigError
 from pubqueue.model.entities import (
     AccessModel,
@@ -78,12 +79,12 @@ async def compared(asked):
     return (await look(asked, Comparison(asked.node, SERVICE).lines))[1]
 
 
-async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypatch):
+async def test_a_fault_while_they_are_brought_is_no_error_of_the_file(tmp_path, monkeypatch):
     def breaks(*_):
         raise ZeroDivisionError
 
     monkeypatch.setattr(Committer, "work_in", breaks)
-    with pytest.raises(ConfigError, match="internal_fault"):
+    with pytest.raises(UnreachableStoreError, match="could not be stored"):
         await started(settings(tmp_path, jobs()))
     monkeypatch.undo()
     assert await started(settings(tmp_path, jobs()))

@@ -100,12 +100,16 @@ def _accepted(name: str, reply: Reply) -> Declared:
     raise _refused(f"node {name!r}", reply, key="node", value=name)
 
 
+FAILURES: Final = frozenset({Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT})
+"""Refusals that say nothing about the file: they may pass, as the loss of a batch does (decision 150)."""
+
+
 def _refused(
     what: str, reply: Reply, *, key: str, value: object = None
 ) -> ConfigError | StoreError:
-    """Return the error of a request that was refused: the file is wrong, or the store has failed, which the log explains."""
+    """Return the error of a request that was refused: the file is wrong, or the request has failed, which the log explains."""
     assert isinstance(reply, Refused)
-    if reply.refusal is Refusal.STORE_FAILED:
+    if reply.refusal in FAILURES:
         return StoreError(f"{what}: it could not be stored")
     why = sentence(reply) or reply.refusal.name.lower()
     return ConfigError(f"{what}: {why}", key=key, value=value)
