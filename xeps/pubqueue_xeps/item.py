@@ -213,8 +213,9 @@ class Item(ItemFacts):
         Returns once the delete notification has arrived; commit anything that depends on it only then. This succeeds
         for at most one of all the workers that ever had the item. Raises LockLost if the item is no longer locked to
         this worker. Raises NotConfirmed if no answer came within `Timings.patience`: the item may or may not be
-        deleted. Raises GoneUnconfirmed if an unanswered retract was repeated and the item is gone: either our first
-        retract deleted it, or a worker that got the item after our connection was lost.
+        deleted, and you may retract it again. Raises GoneUnconfirmed if an unanswered retract was repeated, here or by
+        you, and the item is gone: either our first retract deleted it, or a worker that got the item after our
+        connection was lost.
         """
         await self._holder.settle(self, "retract")
 

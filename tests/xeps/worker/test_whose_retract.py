@@ -6,7 +6,7 @@ Told to be done is only who deleted the item for certain.
 import pytest
 from harness.servers.queue_service import in_turn, refuse, result, stamp
 
-from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
+from pubqueue_xeps.errors import GoneUnconfirmed, LockLost, NotConfirmed
 
 pytestmark = pytest.mark.e2e
 
@@ -90,3 +90,38 @@ async def test_what_was_asked_about_an_earlier_lock_did_not_delete_the_item(serv
 
     with pytest.raises(LockLost):
         await retract(service, worker_of, relock, gone, token=1)
+
+
+async def twice(service, worker_of, answer, **lock):
+    """Have a retract that gets no answer, and retract again what is then answered so; return what became of the item."""
+    service.script["retract"] = lambda iq: []
+    async with worker_of(timings={"patience": 0.2}) as worker:
+        service.deliver(worker.jid, "i1", **lock)
+        item = await anext(worker)
+        with pytest.raises(NotConfirmed):
+            await item.retract()
+        service.script["retract"] = answer
+        try:
+            await item.retract()
+        finally:
+            assert item.state in {"retracted", "lost", "gone"}
+        return item.state
+
+
+async def test_a_second_retract_of_what_the_first_deleted_for_certain_is_done(service, worker_of):
+    assert await twice(service, worker_of, gone) == "retracted"
+
+
+async def test_a_second_retract_does_not_report_a_lost_lock_for_what_may_be_done(
+    service, worker_of
+):
+    with pytest.raises(GoneUnconfirmed, match="'i1' is gone; whether this worker's"):
+        await twice(service, worker_of, gone, deadline=stamp(-1))
+
+
+@pytest.mark.parametrize("condition", ["conflict", "unexpected-request"])
+async def test_a_second_retract_of_what_is_still_there_has_lost_its_lock(
+    service, worker_of, condition
+):
+    with pytest.raises(LockLost):
+        await twice(service, worker_of, lambda iq: [refuse(iq, condition)])

@@ -352,7 +352,8 @@ class HeldItems:
 
     async def _ask(self, item: Item, verb: Verb, outcome: Outcome | None) -> None:
         try:
-            answer = await self._settlements.settle(verb, item, outcome)
+            again = item.is_perhaps_done
+            answer = await self._settlements.settle(verb, item, outcome, again=again)
         except BaseException as error:
             if not isinstance(error, Refused):
                 item.is_perhaps_done = verb == "retract"

@@ -102,6 +102,7 @@ class Settlement:
 
     __slots__ = (
         "accepted",
+        "again",
         "asked",
         "found_free",
         "freed",
@@ -115,10 +116,13 @@ class Settlement:
         "verb",
     )
 
-    def __init__(self, verb: Verb, item: Held, outcome: Outcome | None) -> None:
+    def __init__(
+        self, verb: Verb, item: Held, outcome: Outcome | None, *, again: bool = False
+    ) -> None:
         self.verb = verb
         self.item = item
         self.outcome = outcome
+        self.again = again  # it was asked for before, without an answer
         self.asked = 0
         self.ids: list[str] = []
         self.vain = False  # the first of them was answered: the item was gone before
@@ -132,7 +136,7 @@ class Settlement:
     @property
     def doubtful(self) -> bool:
         """Whether an item that is gone may have been deleted by one of our requests."""
-        return self.verb == "retract" and len(self.ids) > 1 and not self.vain
+        return self.verb == "retract" and (self.again or len(self.ids) > 1) and not self.vain
 
     def resolve(self, answer: Answer) -> None:
         """Set the reply, unless there is one already."""
@@ -179,13 +183,17 @@ class Settlements:
         self._requests = {node: ItemRequests(node) for node in nodes}
         self._start = f"<iq type='set' to={quote(service)} id='"
 
-    async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
+    async def settle(
+        self, verb: Verb, item: Held, outcome: Outcome | None = None, *, again: bool = False
+    ) -> Answer:
         """Ask until there is a final answer: DONE, GONE, LOST or UNKNOWN. An unlock may have an outcome.
+
+        With `again` it was settled in this way before, and that had no answer.
 
         Raises Refused if the service refuses for another reason, and NotConfirmed when patience or the connection has
         ended.
         """
-        question = Settlement(verb, item, outcome)
+        question = Settlement(verb, item, outcome, again=again)
         self._questions[item.place] = question
         end = asyncio.get_running_loop().time() + self._timings.patience
         try:
@@ -314,7 +322,8 @@ class Settlements:
         """Forget the requests about the earlier lock: the item was delivered again, so it is not gone."""
         self._forget(question)
         question.ids.clear()
-        question.token, question.vain, question.freed = question.item.token, False, False
+        question.token = question.item.token
+        question.again = question.vain = question.freed = False
 
     def _forget(self, question: Settlement) -> None:
         for id in question.ids:  # noqa: A001 - the name of the attribute
@@ -340,7 +349,7 @@ class Settlements:
     def _refuse(self, question: Settlement, iq: Element) -> None:
         refusal = read(iq)
         answer = answer_of(refusal)
-        if answer is Answer.GONE and iq.get("id") == question.ids[0]:
+        if answer is Answer.GONE and iq.get("id") == question.ids[0] and not question.again:
             question.vain = True
         if answer is None:
             if not question.reply.done():
