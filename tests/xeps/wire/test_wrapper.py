@@ -1,6 +1,7 @@
 """Bodies of any type: what is stored of them, and that the same bytes come out."""
 
 import base64
+import tracemalloc
 from random import Random
 
 import pytest
@@ -374,3 +375,32 @@ def test_every_wrapper_is_distinguished_from_other_xml():
     for tag in wrapper.WRAPPERS:
         space, _, name = tag[1:].partition("}")
         assert unwrap(f"<x:{name} xmlns:x='{space}'>1</x:{name}>".encode()).form != "xml"
+
+
+@pytest.mark.parametrize(
+    ("body", "media"),
+    [
+        (b"x" * 3_000_000, None),
+        (b"x" * 3_000_000, "text/plain"),
+        (b'"%b"' % (b"x" * 3_000_000), "application/json"),
+    ],
+)
+def test_a_large_body_is_unwrapped_without_another_copy(body, media):
+    stored = wrap(body, media).xml
+    tracemalloc.start()
+    try:
+        assert unwrap(stored).data == body
+        assert tracemalloc.get_traced_memory()[1] < len(body) + 100_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("end", [b"", "\U0001f600".encode(), "\U0001f600".encode()[:3], b"\xff"])
+def test_that_a_large_body_is_text_is_found_without_a_copy_of_it(end):
+    body = b"x" * 2_000_000 + "\U0001f600".encode() * 20_000 + end
+    tracemalloc.start()
+    try:
+        assert wrapper.is_utf8(body) is (end in {b"", "\U0001f600".encode()})
+        assert tracemalloc.get_traced_memory()[1] < 600_000
+    finally:
+        tracemalloc.stop()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import binascii
 import re
+from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
@@ -108,16 +109,25 @@ def read_data(attributes: Mapping[str, str], text: str) -> str | bytes | None:
     return data.decode()
 
 
+PIECE: Final = 1 << 16
+"""Bytes of a large body that are decoded at once: as a text it may need four times its bytes."""
+
+
 def is_utf8(body: bytes) -> bool:
     """Return whether a body is text in UTF-8."""
+    if body.isascii():
+        return True
+    decode = getincrementaldecoder("utf-8")().decode
     try:
-        body.decode()
+        for at in range(0, len(body), PIECE):
+            decode(body[at : at + PIECE])
+        decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
 
 
-def decoded(text: str | bytes) -> bytes | None:
+def decoded(text: str | bytes | memoryview) -> bytes | None:
     """Decode base64 without line breaks; return None if it is malformed."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
@@ -245,8 +255,8 @@ _DATA_START: Final = re.compile(
     rb"(?P<base64> encoding=(['\"])base64\5(?P<form> form='text')?)?>" % ns.PAYLOAD.encode()
 )
 _DATA_END: Final = b"</data>"
-_AS_WRITTEN: Final = bytes(byte for byte in range(0x100) if byte not in b"<&\r")
-"""Bytes that a parser returns unchanged."""
+_CHANGED: Final = (b"<", b"&", b"\r")
+"""Bytes that a parser does not return unchanged."""
 
 _STARTS: Final = (JSON_START, _AS_OTHERS_WRITE)
 _IS_WRAPPER: Final = re.compile(rb"\s*<(?:[^\s<>/:]+:)?(?:json|text|data)[\s/>]")
@@ -311,11 +321,11 @@ def unwrap(stored: bytes, header: str | None = None) -> Body:
     An element that is not a wrapper, or a `<data/>` that cannot be decoded, is returned as XML, unchanged.
     """
     if stored.startswith(_STARTS) and stored.endswith(JSON_END):
-        text = stored[_JSON_BEGIN:_JSON_STOP]
-        if not text.translate(None, _AS_WRITTEN):
+        if _is_as_written(stored, _JSON_BEGIN, _JSON_STOP):
+            text = stored[_JSON_BEGIN:_JSON_STOP]
             return Body(text, JSON if header is None else _type(header, "json", JSON), "json")
     elif (start := _DATA_START.match(stored)) is not None and stored.endswith(_DATA_END):
-        found = _data(start, stored[start.end() : -len(_DATA_END)], header)
+        found = _data(start, stored, header)
         if found is not None:
             return found
     leaf = _parsed(stored) if _IS_WRAPPER.match(stored) else None
@@ -366,14 +376,20 @@ def _type(header: str | None, kind: PayloadForm, usual: str) -> str:
         return usual
 
 
-def _data(start: re.Match[bytes], content: bytes, header: str | None) -> Body | None:
-    """Return the content of a `<data/>` that is written as `wrap` writes it; `content` is the text between its tags."""
-    if content.translate(None, _AS_WRITTEN):
+def _is_as_written(stored: bytes, begin: int, end: int) -> bool:
+    """Return whether a parser returns this part unchanged; it may be large, and is not copied for that."""
+    return all(stored.find(byte, begin, end) < 0 for byte in _CHANGED)
+
+
+def _data(start: re.Match[bytes], stored: bytes, header: str | None) -> Body | None:
+    """Return the content of a `<data/>` that is written as `wrap` writes it, and whose start tag was matched."""
+    begin, end = start.end(), -len(_DATA_END)
+    if not _is_as_written(stored, begin, end):
         return None
     type_ = header if start["type"] is None else start["type"].decode()
     if start["base64"] is None:
-        return Body(content, type_, "text")
-    data = decoded(content)
+        return Body(stored[begin:end], type_, "text")
+    data = decoded(memoryview(stored)[begin:end])
     if data is None:
         return None
     return Body(data, type_, "text" if start["form"] and is_utf8(data) else "bytes")
