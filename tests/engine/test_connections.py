@@ -1,12 +1,15 @@
-"""Connections of an instance that is gone are freed, and no others."""
+"""Connections of an instance that is gone are freed, and no others; and calls that would come all at once come in turns."""
 
 from harness.batches.facts import ANN, JOBS, NOW, who
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
+from harness.patience import turns
 from harness.stores.store_reader import StoreReader
+from structlog.testing import capture_logs
 
 from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
+from pubqueue.engine.connections import InTurns
 from pubqueue.engine.context import Terms
 from pubqueue.engine.reaper import free_connections
 from pubqueue.model.decision import Refused
@@ -70,3 +73,35 @@ async def test_what_is_freed_of_its_own_number_is_of_an_earlier_start():
         assert isinstance(reply, Refused) == (jid != newcomer)
     await broker.stop()
     await store.close()
+
+
+async def test_many_calls_come_in_order_a_few_in_each_turn_and_one_that_fails_ends_no_other():
+    made, in_turns = [], InTurns(3, "call.failed")
+
+    def call(number):
+        made.append(number)
+        if number == 4:
+            raise ValueError("no")
+
+    with capture_logs() as logs:
+        for number in range(8):
+            in_turns.call(lambda number=number: call(number))
+        assert made == [0, 1, 2]
+        await turns()
+        assert made == [0, 1, 2, 3, 4, 5]
+        in_turns.call(lambda: call(8))
+        await turns()
+        assert made == list(range(9))
+        in_turns.call(lambda: call(9))
+        assert made == list(range(9)), "the turn has had its three"
+        await turns()
+        assert made == list(range(10))
+    assert [one["event"] for one in logs] == ["call.failed"]
+
+
+async def test_a_call_alone_is_made_at_once_however_often():
+    made, in_turns = [], InTurns(1, "call.failed")
+    for number in range(3):
+        in_turns.call(lambda number=number: made.append(number))
+        assert made == list(range(number + 1))
+        await turns(2)

@@ -1,6 +1,7 @@
 """Readers of plain nodes read their items after a number, and are called when any process writes new ones."""
 
 import asyncio
+import tracemalloc
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,7 +9,7 @@ from harness.batches.facts import BOSS, ETL, EVE, JOBS, who
 from harness.batches.queue_requests import a_queue, publishes
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 
 from pubqueue.engine import fan_out, reaper
 from pubqueue.engine.broker import Broker
@@ -26,8 +27,10 @@ from pubqueue.rules.retrieve import ReadNewer
 from pubqueue.rules.settle import Settle, Verb
 from pubqueue.stores import store_at
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.store import SqliteSession
 
 NEWS, OTHER = NodeName("news"), NodeName("other")
+LARGE = 200_000
 
 
 def declares(node=NEWS, **settings):
@@ -266,3 +269,58 @@ async def test_items_of_another_process_are_found(tmp_path, monkeypatch):
         for number in range(3):
             await one.handle(puts(f"i{number}"))
             assert await follower.next() == f"i{number}"
+
+
+async def test_a_thousand_followers_are_called_a_few_in_each_turn(broker):
+    called = []
+    for number in range(1000):
+        broker.new_items.wait(NEWS, lambda number=number: called.append(number))
+    async with asyncio.timeout(TIMEOUT):
+        most = 0
+        while len(called) < 1000:
+            before = len(called)
+            await turns()
+            most = max(most, len(called) - before)
+    assert called == list(range(1000))
+    assert most == fan_out.CALLS
+
+
+async def test_a_follower_that_ends_before_its_turn_is_not_called(broker, monkeypatch):
+    called = []
+    ends = [
+        broker.new_items.wait(NEWS, lambda number=number: called.append(number))
+        for number in range(fan_out.CALLS + 1)
+    ]
+    async with asyncio.timeout(TIMEOUT):
+        while not called:
+            await turns()
+    ends[-1]()
+    await broker.settled()
+    await turns(3)
+    assert called == list(range(fan_out.CALLS))
+
+
+async def test_behind_a_page_that_is_full_no_other_payload_is_loaded(broker, monkeypatch):
+    await broker.handle(puts("a", "b", payload=b"<a>1234567890</a>"))
+    loaded, stream = [], SqliteSession.stream
+
+    def counting(self, query, room, *values):
+        for row in stream(self, query, room, *values):
+            loaded.append(row[-1])
+            yield row
+
+    monkeypatch.setattr(SqliteSession, "stream", counting)
+    page = await broker.handle(newer(room=1))
+    assert (ids(page), page.more, loaded) == (["a"], True, [b"<a>1234567890</a>"])
+
+
+async def test_the_reader_keeps_no_answer(broker):
+    await broker.handle(puts("a", payload=b"<a>%b</a>" % (b"x" * LARGE)))
+    await broker.handle(newer())
+    tracemalloc.start()
+    try:
+        await broker.handle(newer())
+        await broker.settled()
+        assert tracemalloc.get_traced_memory()[0] < LARGE // 2
+    finally:
+        tracemalloc.stop()

@@ -1,15 +1,20 @@
-"""What faces count: connections and why they end, calls of gRPC, requests of HTTP."""
+"""What faces count: connections and why they end, calls of gRPC, requests of HTTP; and calls for thousands of clients, in turns."""
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
+from collections import deque
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+log = structlog.get_logger(__name__)
 
 
 # The connections of the clients of one face: how many are open, and how many were refused or cut, by reason.
@@ -121,3 +126,42 @@ class HttpRequests(Struct, gc=False):
         """Count an answer."""
         key = profile, route, status
         self.answered[key] = self.answered.get(key, 0) + 1
+
+
+# Calls that would come all at once, because one thing has happened to thousands of clients: in turns, so that others have theirs.
+
+
+class InTurns:
+    """Makes up to `most` calls in a turn of the loop, and the others in the next ones, in order. `fault` is the event of one that fails."""
+
+    def __init__(self, most: int, fault: str) -> None:
+        self._most, self._fault = most, fault
+        self._left = most
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_next = False
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call the function now, or when it is its turn."""
+        if not self._is_next:
+            self._is_next = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+        if self._waiting or not self._left:
+            self._waiting.append(function)
+        else:
+            self._make(function)
+
+    def _make(self, function: Callable[[], None]) -> None:
+        self._left -= 1
+        try:
+            function()
+        except Exception:  # the boundary between those who are called
+            log.exception(self._fault)
+
+    def _go_on(self) -> None:
+        """Begin a turn."""
+        self._left, self._is_next = self._most, False
+        while self._waiting and self._left:
+            self._make(self._waiting.popleft())
+        if self._waiting or self._left < self._most:
+            self._is_next = True
+            asyncio.get_running_loop().call_soon(self._go_on)

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.engine.connections import InTurns
 from pubqueue.engine.observe import NOTHING, Observer
 from pubqueue.engine.outbox import Backlog
 from pubqueue.engine.task import apart
@@ -232,6 +233,9 @@ def _size(what: Waiting) -> int:
 MAX_NODES: Final = 500
 """Nodes that are looked at in one read; other work has its turn between two reads."""
 
+CALLS: Final = 32
+"""Followers that are called in one turn of the loop: each one reads."""
+
 
 class NewItems(Observer):
     """The waiting calls by node. One look runs at a time; a commit meanwhile causes another one."""
@@ -252,6 +256,7 @@ class NewItems(Observer):
         self._last = 0
         self._is_looking = self._is_wanted = False
         self._retry: asyncio.TimerHandle | None = None
+        self._in_turns = InTurns(CALLS, self.fault)
 
     def wait(self, node: NodeName, call: Callable[[], None]) -> Callable[[], None]:
         """Call whenever the node may have a new item, until the function that is returned is called.
@@ -330,10 +335,14 @@ class NewItems(Observer):
         fresh = self._fresh.pop(node, set())
         is_new = self._known.get(node) != number
         self._known[node] = number
-        for each, call in list(calls.items()) if is_new or fresh else ():
+        for each in tuple(calls) if is_new or fresh else ():
             if is_new or each in fresh:
-                with apart(self.fault):
-                    call()
+                self._in_turns.call(partial(self._call, node, each))
+
+    def _call(self, node: NodeName, number: int) -> None:
+        call = self._calls.get(node, {}).get(number)
+        if call is not None:
+            call()
 
 
 # Calls functions that depend on the settings of nodes, and on affiliations, when these may have changed, whichever process has committed the change.

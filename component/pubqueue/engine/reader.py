@@ -128,16 +128,24 @@ class Reader:
                 await self._work.wait()
                 self._work.clear()
                 while self._waiting:
-                    request, answer = self._next()
-                    decision = await self._decide(request)
-                    self._contexts.damage.end()
-                    if decision.then is None:
-                        self._answer(answer, decision.reply)
-                    else:
-                        self._go_on(cast("Read", decision.then), answer)
+                    await self._answer_next()
                 self._quiet.set()
         finally:
             self._quiet.set()  # after a fault no requester waits for an answer that will not come
+
+    async def _answer_next(self) -> None:
+        """Answer the request whose turn it is, and keep nothing of the answer: it may be large."""
+        request, answer = self._next()
+        decision = await self._decide(request)
+        self._contexts.damage.end()
+        if decision.then is None:
+            self._answer(answer, decision.reply)
+        else:
+            self._go_on(cast("Read", decision.then), answer)
+        del decision
+        await asyncio.sleep(
+            0
+        )  # the requester counts what it makes of the answer, before there is another one
 
     def _next(self) -> tuple[Read, Callable[[Reply], None]]:
         """Take the request whose turn it is; the account's next one comes after those of all other accounts."""

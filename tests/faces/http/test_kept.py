@@ -26,6 +26,8 @@ class Part:
     def __init__(self):
         self.go_on = asyncio.Event()
         self.waiting = 0
+        self.kept = []
+        """What was kept when each piece was made."""
 
     def add_to(self, app):
         app.router.add_post("/body", self.body)
@@ -34,6 +36,7 @@ class Part:
         app.router.add_get("/wait", self.wait)
         app.router.add_get("/large", self.large)
         app.router.add_get("/stream", self.stream)
+        app.router.add_get("/pieces", self.pieces)
         app.router.add_get("/mine", self.small)
 
     async def body(self, request):
@@ -59,6 +62,18 @@ class Part:
     async def small(self, _request):
         host.known("eve")
         return web.Response(body=SMALL)
+
+    async def pieces(self, request):
+        host.known("eve")
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await host.send_pieces(answer, self.made_for(b"x" * (LARGE >> 8)), LARGE)
+        return answer
+
+    def made_for(self, piece):
+        for _ in range(256):
+            self.kept.append(self.budget.of("eve"))
+            yield piece
 
     async def stream(self, request):
         host.known("eve")
@@ -107,6 +122,7 @@ async def answer(client):
 @asynccontextmanager
 async def hosted(most=48 * MIB):
     part, budget = Part(), Budget(most)
+    part.budget = budget
     made = HttpHost([part], BOUNDS, request=TIMEOUT, budget=budget)
     async with made.serving([Place(HOST, 0)]):
         it = Hosted(made, part, budget)
@@ -296,3 +312,19 @@ async def test_of_answers_that_are_not_read_the_oldest_is_cut_off():
                 except (asyncio.IncompleteReadError, ConnectionError):
                     sizes.append(0)
         assert sorted(sizes) == [0, LARGE, LARGE], "no other answer comes in the middle of one"
+
+
+async def test_pieces_are_counted_before_the_first_is_made_and_made_as_they_are_read():
+    async with hosted() as it:
+        client = await it.client("GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: it.client_at.is_full)
+        await turns(3)
+        made = len(it.part.kept)
+        assert made < 200, "the sockets take some"
+        assert min(it.part.kept) >= LARGE
+        async with asyncio.timeout(TIMEOUT):
+            size = 0
+            while size < LARGE:
+                size += len(await client.reader.read(MIB))
+        await until(lambda: len(it.part.kept) == 256)
+        await it.keeps("eve", 0)

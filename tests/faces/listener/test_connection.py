@@ -1,13 +1,16 @@
 """Who is connected, of any face that has a listener: in pages by address, and ended one by one; and what counts as one peer."""
 
+import asyncio
+
 import pytest
 from faces.listener.echoing import Clock
 from harness.batches.facts import who
+from harness.patience import turns
 
 from pubqueue.engine.connections import Connections
 from pubqueue.engine.observe import Clients
 from pubqueue.faces.listener import Bounds, Listener
-from pubqueue.faces.listener.connection import Admission, ClientConnection, network_of
+from pubqueue.faces.listener.connection import ENDS, Admission, ClientConnection, network_of
 from pubqueue.model.entities import Jid, Millis, NodeName
 from pubqueue.model.replies import ClientState
 from pubqueue.rules.inspect import ReadConnections
@@ -112,3 +115,37 @@ def test_a_client_that_has_not_logged_in_is_not_listed():
 )
 def test_an_address_of_ipv6_counts_with_its_network(peer, network):
     assert network_of(peer) == network
+
+
+class NoSocket(asyncio.Transport):
+    def set_write_buffer_limits(self, high=None, low=None):
+        pass
+
+    def is_closing(self):
+        return True
+
+
+class Ending(asyncio.Protocol):
+    ended = 0
+
+    def connection_lost(self, exc):
+        Ending.ended += 1
+
+
+async def test_of_a_thousand_that_go_at_once_a_few_end_in_each_turn():
+    admission = Admission(Connections("echo"), Bounds(connections=1000, per_peer=1000), Clock())
+    made = [ClientConnection(admission, "192.0.2.1", lambda _: Ending()) for _ in range(1000)]
+    Ending.ended = 0
+    for one in made:
+        admission.enter(one)
+        one.connection_made(NoSocket())
+    for one in made:
+        one.connection_lost(None)
+    assert Ending.ended == ENDS
+    most = 0
+    while not admission.empty.is_set():
+        before = Ending.ended
+        await turns()
+        assert len(admission.connections) == 1000 - Ending.ended, "it counts until it has ended"
+        most = max(most, Ending.ended - before)
+    assert (Ending.ended, most) == (1000, ENDS)

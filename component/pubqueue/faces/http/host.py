@@ -203,6 +203,7 @@ class _Handler(web_protocol.RequestHandler):
         has_begun = self._request_in_progress and (now is None or now.writer.output_size > 0)
         if has_begun or self._upgraded:
             self.client.abort()
+            self._drop()
         else:
             self._end(of_status(503, "too much is kept for clients; this may have been done"))
 
@@ -219,10 +220,14 @@ class _Handler(web_protocol.RequestHandler):
         self.client.resume_reading()
         self.client.write(last_answer(problem.status, problem.document, MEDIA_TYPE))
         self.client.end_sending()
+        self._drop()
+        self._loop.call_later(LINGERING, self.client.abort)
+
+    def _drop(self) -> None:
+        """Have the handler forget what it keeps, before the end of the connection is passed on."""
         if self._task_handler is not None:
             self._task_handler.cancel()
             self._task_handler = None  # its exception has all that its frames have
-        self._loop.call_later(LINGERING, self.client.abort)
 
     def force_close(self) -> None:
         """Close at once, unless the last answer is being read."""
@@ -287,6 +292,13 @@ def known(account: str) -> None:
     _handler.get().known(account)
 
 
+async def expect(size: int) -> None:
+    """Count so many bytes of which an answer is made, before it is: what others give up for them is forgotten then."""
+    _handler.get().answers(size)
+    if size > HIGH:
+        await asyncio.sleep(0)
+
+
 async def send(stream: web.StreamResponse, data: bytes) -> None:
     """Send a part of the answer to the current request, which counts until the client has read most of it.
 
@@ -294,10 +306,22 @@ async def send(stream: web.StreamResponse, data: bytes) -> None:
         ConnectionError: the client has gone.
 
     """
+    await send_pieces(stream, (data[at : at + HIGH] for at in range(0, len(data), HIGH)), len(data))
+
+
+async def send_pieces(stream: web.StreamResponse, pieces: Iterable[bytes], size: int) -> None:
+    """Send a part of the answer of which each piece is made when the client has read those before it; `size` bytes are kept for it.
+
+    Raises:
+        ConnectionError: the client has gone.
+
+    """
     handler = _handler.get()
-    handler.answers(len(data))
-    for at in range(0, len(data), HIGH):
-        await stream.write(data[at : at + HIGH])
+    handler.answers(size)
+    for piece in pieces:
+        await stream.write(piece)
+        if size > HIGH:
+            await asyncio.sleep(0)  # others have their turn between two pieces
     handler.answers(0)
 
 

@@ -7,13 +7,14 @@ import math
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 import structlog
 from msgspec import Struct
 
-from pubqueue.engine.connections import REFUSED, Reason
+from pubqueue.engine.connections import REFUSED, InTurns, Reason
 from pubqueue.faces.listener.budget import KEPT, Budget, Keeper
 from pubqueue.faces.listener.tls import subject_of
 from pubqueue.logs import fault
@@ -32,6 +33,9 @@ HIGH: Final = 64 * 1024
 
 TURN: Final = 64 * 1024
 """Bytes of a client after which the others have their turn: the loop would read up to 8 MiB of one before it looks at another."""
+
+ENDS: Final = 32
+"""Connections whose end is passed on in one turn of the loop: each ends a task, and gives back what it holds."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -344,7 +348,11 @@ class ClientConnection(asyncio.Protocol):
         self._pass("resume_writing")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on the end of the connection, and stop counting it."""
+        """Pass on the end of the connection, when it is its turn: a thousand may end at once."""
+        self._admission.ends.call(partial(self._end, exc))
+
+    def _end(self, exc: Exception | None) -> None:
+        """Pass on the end, and stop counting the connection."""
         self._admission.leave(self)
         self._pass("connection_lost", exc)
         self._protocol = self._transport = self.last_words = None  # no reference cycle
@@ -405,6 +413,8 @@ class Admission(Generic[One]):
         self.budget = budget
         self.connections: set[One] = set()
         """The open connections."""
+        self.ends = InTurns(ENDS, "connection.failed")
+        """The ends of connections."""
         self.empty = asyncio.Event()
         """Set while there are no connections."""
         self.empty.set()

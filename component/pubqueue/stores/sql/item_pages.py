@@ -89,6 +89,8 @@ def _fitting(session: SqlSession, query: str, values: Values, room: int) -> list
         if room < 0 and rows:
             break
         rows.append(row)
+        if room <= 0:
+            break  # the next row may be as large, and would be loaded in vain
     return rows
 
 

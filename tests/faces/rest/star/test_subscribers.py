@@ -17,6 +17,7 @@ from harness.servers.users import RIGHT, SERVICE
 from pubqueue.faces.listener import Bounds
 from pubqueue.faces.listener.budget import Budget
 from pubqueue.faces.rest.star import subscribers
+from pubqueue_xeps.wire.payloads.wrapper import is_utf8
 
 
 @pytest.mark.usefixtures("patient")
@@ -299,3 +300,25 @@ async def test_a_client_that_does_not_read_is_cut_and_others_are_served(rest):
                 await publish(etl, "/topics/news", b"x" * 40_000)
                 assert len((await stream.event())[1]["text"]) == 40_000
             await until(lambda: rest.face.waiting.count == 1)
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/octet-stream"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param('x\U0001f600é\n"'.encode() * 30, id="text-across-pieces"),
+        pytest.param(b"\xff\0ab" * 51, id="bytes"),
+        pytest.param(b"x" * 18 + b"\xf0\x9f", id="a-letter-that-is-cut-off"),
+        pytest.param(b"x" * 6, id="one-piece"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+async def test_a_message_in_pieces_is_shown_byte_for_byte(rest, body, media, monkeypatch):
+    monkeypatch.setattr(subscribers, "TEXT", 6)
+    etl, ann = await rest.as_(), await rest.as_("ann")
+    async with following(ann, "/topics/news/events") as stream:
+        await publish(etl, "/topics/news", body, **{"Content-Type": media})
+        _, shown, _ = await stream.event()
+        text = shown.get("text")
+        assert (base64.b64decode(shown["base64"]) if text is None else text.encode()) == body
+        assert ("text" in shown) is is_utf8(body)

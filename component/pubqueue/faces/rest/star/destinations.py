@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from pubqueue.faces.http.host import expect
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
 from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.exchange import answer, of_either, only_if_new, wait_of
@@ -313,6 +314,8 @@ async def _after(exchange: Exchange, number: int) -> web.Response:
     if found is None:
         return nothing(exchange, wait)
     (item, payload), has_gap = found
+    del found
+    await expect(len(payload))
     response = message(exchange, item, payload, is_queue=False)
     if has_gap and number:
         response.headers.add(*GAP)

@@ -6,6 +6,7 @@ import asyncio
 import re
 import secrets
 from base64 import b64encode
+from codecs import getincrementaldecoder
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -14,7 +15,7 @@ import msgspec
 from aiohttp import web
 from lxml import etree
 
-from pubqueue.faces.http.host import allow, send
+from pubqueue.faces.http.host import allow, expect, send, send_pieces
 from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.faces.push import targets
 from pubqueue.faces.rest import items, push
@@ -26,9 +27,10 @@ from pubqueue.model.entities import NUMBER
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import Enable, ListRegistrations, Register, Unregister
 from pubqueue.rules.retrieve import ReadNewer
+from pubqueue_xeps.wire.payloads.wrapper import is_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.model.entities import Item
@@ -292,9 +294,9 @@ async def _send_messages(exchange: Exchange, stream: web.StreamResponse, number:
             if number and not newer.kept:
                 await send(stream, b"event: gap\ndata: {}\n\n")
             number, more, found = newer.through, newer.more, list(newer.items)
-            del newer  # each message is kept once, as it is sent
+            del newer  # each message is kept once, as its body
             while found:
-                await send(stream, _message(exchange, *found.pop(0)))
+                await _send_message(exchange, stream, *found.pop(0))
             if not more:
                 await _wait(exchange, stream, news)
     finally:
@@ -329,28 +331,39 @@ async def _send_counts(exchange: Exchange, stream: web.StreamResponse) -> None:
         await exchange.wait(asyncio.sleep(EVERY))
 
 
-def _message(exchange: Exchange, item: Item, payload: bytes) -> bytes:
-    return _event("message", _document(exchange, item, payload), item.seq)
-
-
-def _event(name: str, document: dict[str, Any], number: int | None = None) -> bytes:
-    begin = "" if number is None else f"id: {number}\n"
-    head = f"{begin}event: {name}\ndata: ".encode()
-    return b"".join((head, msgspec.json.encode(document), b"\n\n"))  # one copy of a large one
-
-
-def _document(exchange: Exchange, item: Item, payload: bytes) -> dict[str, Any]:
-    """Return a message as JSON: its URL, its usual headers, its type, and its body as text or in base64."""
+async def _send_message(
+    exchange: Exchange, stream: web.StreamResponse, item: Item, payload: bytes
+) -> None:
+    await expect(len(payload))
     kind, body = body_of(item, payload)
+    del payload
+    await send_pieces(stream, _message(exchange, item, kind, body), len(body))
+
+
+def _event(name: str, document: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: ".encode() + msgspec.json.encode(document) + b"\n\n"
+
+
+TEXT: Final = 60 << 10
+"""Bytes of a body that are shown at once; a multiple of three, so that pieces of base64 are one."""
+
+
+def _message(exchange: Exchange, item: Item, kind: str, body: bytes) -> Iterator[bytes]:
+    """Yield the event of a message: its URL, its usual headers, its type, and its body as text or in base64.
+
+    Each piece is made when it is wanted: a client that does not read has only the body kept for it.
+    """
     headers: dict[str, str] = {}
     for name, value in headers_of(item, exchange.reply_url):
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    found: dict[str, Any] = {
-        "message": exchange.url("topics", exchange.node, "messages", item.id),
-        "headers": headers,
-        "type": kind,
-    }
-    try:
-        return found | {"text": body.decode()}
-    except UnicodeDecodeError:
-        return found | {"base64": b64encode(body).decode()}
+    url = exchange.url("topics", exchange.node, "messages", item.id)
+    document = msgspec.json.encode({"message": url, "headers": headers, "type": kind})
+    is_text = is_utf8(body)
+    decode = getincrementaldecoder("utf-8")().decode
+    field = b"text" if is_text else b"base64"
+    begin = b'id: %d\nevent: message\ndata: %b,"%b":"' % (item.seq, document[:-1], field)
+    for at in range(0, len(body) or 1, TEXT):
+        piece = body[at : at + TEXT]
+        shown = msgspec.json.encode(decode(piece))[1:-1] if is_text else b64encode(piece)
+        yield b"".join((begin, shown, b'"}\n\n' if at + TEXT >= len(body) else b""))
+        begin = b""
