@@ -9,9 +9,11 @@ from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
 from structlog.testing import capture_logs
 
-from pubqueue.engine.damage import DamagedRow, DamageReports
+from pubqueue.engine import listings
+from pubqueue.engine.damage import ComparedRows, DamagedRow, DamageReports
+from pubqueue.engine.rows import Needs
 from pubqueue.model.decision import Done, Refusal, Refused
-from pubqueue.model.entities import AccessModel, Affiliation, Jid, NodeName
+from pubqueue.model.entities import AccessModel, Affiliation, Jid, Node, NodeName
 from pubqueue.model.records import Registration
 from pubqueue.model.schedules import Definition, Fired
 from pubqueue.model.sums import DAMAGED
@@ -94,6 +96,32 @@ def test_a_node_with_damaged_settings_is_open_to_nobody(shell):
         assert refusal(no) is Refusal.INTERNAL_FAULT
         assert "settings of the node are damaged" in no.reason
     assert not isinstance(shell.do(publishes("c")), Refused)
+
+
+def test_a_store_returns_what_it_has_of_such_a_node_and_whoever_loads_it_finds_it_closed(shell):
+    shell.do(publishes("a", by=BOSS, node=NEWS))
+    listed = (
+        listings.Nodes(),
+        listings.NodesNamed("ne"),
+        listings.NodesOfAccount(ROOT.account),
+        listings.NodesOfAccountNamed(ROOT.account, "ne"),
+        listings.NodeEntries((NEWS,)),
+    )
+    opens(shell)
+
+    def found(tx):
+        pages = [tx.page(which, None, 9) for which in listed]
+        rows = [row for page in pages for row in page] + tx.load(Needs(nodes={NEWS})).nodes
+        nodes = [row if type(row) is Node else getattr(row, "node", None) or row[0] for row in rows]
+        news = [node for node in nodes if node.name == NEWS]
+        return [(node.damaged, node.config.access_model, node.config.paused) for node in news]
+
+    noted = []
+    stored = shell.look_within(found)
+    loaded = shell.look_within(lambda tx: found(ComparedRows(tx, lambda _, row: noted.append(row))))
+    assert stored == [(True, AccessModel.OPEN, False)] * 6
+    assert loaded == [(True, AccessModel.WHITELIST, True)] * 6
+    assert set(noted) == {DamagedRow("node", "news")}
 
 
 def test_settings_that_are_no_json_any_more_close_the_node_alone(tmp_path):

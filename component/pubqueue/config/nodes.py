@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.engine import cron_times
+from pubqueue.engine.damage import closed_if_damaged
 from pubqueue.engine.listings import AffiliationsOf, Nodes
 from pubqueue.engine.ports import StoreError
 from pubqueue.faces.checks import ConfigError
@@ -101,7 +102,7 @@ def _accepted(name: str, reply: Reply) -> Declared:
 
 
 FAILURES: Final = frozenset({Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT})
-"""Refusals that say nothing about the file: they may pass, as the loss of a batch does (decision 150)."""
+"""Refusals for which the file is no reason: they may pass, as the loss of a batch does (decision 150)."""
 
 
 def _refused(
@@ -138,7 +139,7 @@ def missing_dead_letter_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
 
 
 def _all_nodes(tx: Transaction) -> list[Node]:
-    return list(tx.page(Nodes(), None, ALL))
+    return [closed_if_damaged(node) for node in tx.page(Nodes(), None, ALL)]
 
 
 class Comparison:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.engine.listings import ItemEntries, Items, WinnerRows, WinningDrafts
+from pubqueue.engine.listings import (
+    ItemEntries,
+    Items,
+    NodeEntries,
+    NodesOfAccount,
+    NodesOfAccountNamed,
+    WinnerRows,
+    WinningDrafts,
+)
 from pubqueue.engine.ports import FAR
 from pubqueue.engine.rows import AFFILIATIONS, REGISTRATIONS, SCHEDULES, AffiliationRow, RowKind
 from pubqueue.model.decision import Damaged
@@ -17,17 +25,17 @@ from pubqueue.model.entities import Item, Node, Subscription
 from pubqueue.model.records import Registration
 from pubqueue.model.schedules import Schedule
 from pubqueue.model.sums import has_sound_head, is_sound, sum_of, with_numbers
-from pubqueue.rules.damage import EndDamaged, split
+from pubqueue.rules.damage import EndDamaged, closed, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.ports import Transaction
     from pubqueue.engine.rows import Due, Needs, Reach, Ready, Rows
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import ItemId, Millis, NodeName
-    from pubqueue.model.replies import ItemEntry
+    from pubqueue.model.entities import Affiliation, ItemId, Millis, NodeName
+    from pubqueue.model.replies import ItemEntry, NodeEntry
     from pubqueue.model.transactions import WinnerRow
 
 
@@ -74,8 +82,8 @@ class ComparedRows:
         """Return the existing rows; a damaged payload is empty."""
         rows = self._tx.load(needs)
         self._look_at_heads(rows.items)
-        if rows.nodes or rows.subscriptions:
-            self._look_at_rows((*rows.nodes, *rows.subscriptions))
+        self._look_at_rows(rows.nodes)
+        self._look_at_rows(rows.subscriptions)
         for kind in SEALED if rows.of else ():
             self._look_at_rows(rows.of[kind])
         for at, (seq, payload, known) in enumerate(rows.payloads):
@@ -108,14 +116,35 @@ class ComparedRows:
             self._look_at_rows(rows)
         return rows
 
-    def _look_at_rows(self, rows: Iterable[Any]) -> None:
-        """Note the damaged rows; they are closed, and what that means is for the rules."""
-        for row in rows:
+    def _look_at_rows(self, rows: list[Any]) -> None:
+        """Note the damaged rows, and close the nodes among them; what that means is for the rules."""
+        for at, row in enumerate(rows):
             if row.damaged:
                 kind = type(row)
                 self._note(
                     0, DamagedRow(kind.__name__.lower().removesuffix("row"), KEYS[kind](row))
                 )
+                if kind is Node:
+                    rows[at] = closed_if_damaged(row)
+
+    def _of_account(
+        self,
+        which: NodesOfAccount | NodesOfAccountNamed,
+        after: Any,  # noqa: ANN401  # of the listing
+        limit: int,
+    ) -> list[tuple[Node, Affiliation]]:
+        """Return nodes with affiliations; a damaged node is closed."""
+        return [
+            (closed_if_damaged(node), role) for node, role in self._tx.page(which, after, limit)
+        ]
+
+    def _node_entries(self, which: NodeEntries, after: Any, limit: int) -> list[NodeEntry]:  # noqa: ANN401  # likewise
+        """Return nodes with their counts; a damaged node is closed."""
+        found = self._tx.page(which, after, limit)
+        return [
+            replace(one, node=closed_if_damaged(one.node)) if one.node.damaged else one
+            for one in found
+        ]
 
     def _look_at_heads(self, items: list[Item]) -> None:
         for at, item in enumerate(items):
@@ -164,6 +193,11 @@ class ComparedRows:
         ]
 
 
+def closed_if_damaged(node: Node) -> Node:
+    """Return the node as rules may see it: closed, if its settings are not those that were written."""
+    return replace(node, config=closed(node.config)) if node.damaged else node
+
+
 KEYS: Final[dict[type, Callable[[Any], str]]] = {
     Node: lambda row: row.name,
     Subscription: lambda row: f"{row.jid} to {row.node}",
@@ -179,6 +213,9 @@ SEALED: Final[tuple[RowKind[Any, Any], ...]] = (AFFILIATIONS, SCHEDULES, REGISTR
 COMPARED: Final[dict[type, Callable[..., list[Any]]]] = {
     Items: ComparedRows._items,  # noqa: SLF001  # its own
     ItemEntries: ComparedRows._entries,  # noqa: SLF001
+    NodesOfAccount: ComparedRows._of_account,  # noqa: SLF001
+    NodesOfAccountNamed: ComparedRows._of_account,  # noqa: SLF001
+    NodeEntries: ComparedRows._node_entries,  # noqa: SLF001
     WinnerRows: ComparedRows._winners,  # noqa: SLF001
     WinningDrafts: ComparedRows._drafts,  # noqa: SLF001
 }

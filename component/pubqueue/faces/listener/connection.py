@@ -35,7 +35,7 @@ TURN: Final = 64 * 1024
 """Bytes of a client after which the others have their turn: the loop would read up to 8 MiB of one before it looks at another."""
 
 ENDS: Final = 32
-"""Connections whose end is passed on in one turn of the loop: each ends a task, and gives back what it holds."""
+"""Connections whose end is passed on in one turn of the loop: each ends a task, and releases what it holds."""
 
 
 class ClientConnection(asyncio.Protocol):

@@ -25,7 +25,6 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.sums import UNREADABLE, sum_of_row
 from pubqueue.model.transactions import OnTaken, Record, Totals
-from pubqueue.rules.damage import closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -108,16 +107,16 @@ def node_of(row: Sequence[Any]) -> Node:
     _, name, config, *facts, known = row
     if is_whole("node", known, (name, config, *facts[:2])):
         return Node(name, unpacked_config(config), *facts)
-    return replace(Node(name, _closed(config), *facts), damaged=True)
+    return replace(Node(name, _readable(config), *facts), damaged=True)
 
 
 @lru_cache(maxsize=64)
-def _closed(text: str) -> NodeConfig:
-    """Return what can be read of damaged settings, closed to all accounts."""
+def _readable(text: str) -> NodeConfig:
+    """Return what can be read of damaged settings; who loads them closes the node (`engine/damage.py`)."""
     try:
-        return closed(unpacked_config(text))
+        return unpacked_config(text)
     except msgspec.DecodeError:
-        return closed(NodeConfig(queueing='"queueing":false' not in text))
+        return NodeConfig(queueing='"queueing":false' not in text)
 
 
 def affiliation_of(
