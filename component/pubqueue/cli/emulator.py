@@ -42,7 +42,7 @@ PUSH_TO: Final = ("127.0.0.1:*", "[::1]:*", "localhost:*")
     help="A folder that keeps topics, subscriptions and messages; without it they are deleted at the end.",
 )
 def emulator(port: int, data_dir: Path | None) -> None:
-    """Serve Google's Pub/Sub clients in place of Google's emulator.
+    """Stand in for Google's emulator of Pub/Sub.
 
     Runs until SIGTERM or SIGINT, and needs no XMPP server, no configuration and no credentials. Only this machine can reach it. When it is ready, it
     prints the line that points the clients at it. Clients create topics and subscriptions, and these may push to programs on this machine. Exits

@@ -216,7 +216,7 @@ async def settle(exchange: Exchange, verdict: Verdict, token: int) -> web.Respon
         raise exchange.no_destination()
     found = exchange.granted(reply)
     if isinstance(found, Done) and found.again:
-        said = (
+        text = (
             "already acknowledged" if verdict.is_done else "already settled with acknowledge=false"
         )
         raise ProblemError(405, "already-done", text, headers=[("Allow", "OPTIONS")])
