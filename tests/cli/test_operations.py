@@ -24,6 +24,7 @@ LISTS = (
         "dead",
         "reasons",
         "peek",
+        "item",
         "workers",
         "events",
         "service",

@@ -21,7 +21,7 @@ from harness.servers.tls import secure
 from harness.starts import warm_start
 
 from pubqueue.model.limits import Whose
-from pubqueue.operations.items import DEAD, EVENTS, ITEMS, PEEK, REASONS
+from pubqueue.operations.items import DEAD, EVENTS, HISTORY, ITEMS, PEEK, REASONS
 from pubqueue.operations.nodes import MEMBERS, QUEUES
 from pubqueue.operations.schedules import SCHEDULES, SHOW
 from pubqueue.operations.service import OVERVIEW, SERVICE, WORKERS
@@ -159,6 +159,17 @@ async def test_everything_is_seen(server, tmp_path):
         assert busiest["in_flight"] == 1
 
 
+async def test_the_history_of_an_item_is_that_of_the_event_log(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path):
+        happened = await root.rows("events", "jobs", "--after", "0")
+        of_item = await root.rows("events", "--item", "a1")
+        assert of_item == [event for event in happened if event["item"] == "a1"]
+        steps = await root.rows("item", "jobs", "a1")
+        assert list(steps[0]) == columns(HISTORY)
+        assert [step["seq"] for step in steps] == [event["seq"] for event in of_item]
+
+
 async def test_people_read_tables(server, tmp_path):
     root = Operator(server)
     async with work(server, tmp_path):
@@ -173,6 +184,16 @@ async def test_people_read_tables(server, tmp_path):
         peeked = await root.does("peek", "jobs", "a1")
         assert "Last error" in peeked
         assert "no flight" in peeked
+        told = (await root.does("item", "jobs", "a1")).splitlines()
+        assert (
+            told[0] == "a1 in jobs is dead, delivered 1 time, failed 1 time; last error: no flight"
+        )
+        assert [line.split()[1] for line in told[2:]] == [
+            "published",
+            "delivered",
+            "unlocked",
+            "dead",
+        ]
         assert "a2" in await root.does("workers", "jobs")
         assert "a1  dead" in await root.does("events")
         assert "1 queue, 0 waiting, 0 delayed, 1 in flight, 1 dead" in await root.does("top")

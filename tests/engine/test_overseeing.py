@@ -9,10 +9,11 @@ from pubqueue.engine.facts import inspecting, reading
 from pubqueue.engine.observe import MAX_NODES, Rates
 from pubqueue.model.changes import RemoveItem
 from pubqueue.model.decision import Decision, Done, Refusal
-from pubqueue.model.entities import ItemId, NodeName
+from pubqueue.model.entities import Affiliation, ItemId, NodeName
 from pubqueue.model.replies import NodePage
-from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadWorkers
-from pubqueue.rules.read import ReadNodes
+from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadHistory, ReadWorkers
+from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.read import ReadEvents, ReadNodes
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.unlock import Dismiss, FreeLocks
 
@@ -89,6 +90,73 @@ def test_an_item_is_shown_with_its_last_error(shell):
     shell.do(unlocks(ANN, "a", outcome=Outcome.REJECT, reason="no such flight"))
     shown = shell.do(Peek(OWNER, JOBS, ItemId("a")))
     assert (shown.item.dead_letter.reason, shown.payload) == ("no such flight", b"<job/>")
+
+
+def told(history):
+    return [(step.event.kind.value, step.event.worker, step.event.detail) for step in history.steps]
+
+
+def test_the_log_tells_the_whole_life_of_an_item_also_when_it_is_gone(shell):
+    shell.do(a_queue(event_log=True))
+    shell.batch(joins(ANN), publishes("a"))
+    shell.batch(joins(BOB), unlocks(ANN, "a", outcome=Outcome.FAILED, reason="no seat"))
+    shell.do(retracts(BOB, "a"))
+    expected = [
+        ("published", None, ""),
+        ("delivered", ANN, ""),
+        ("unlocked", ANN, "no seat"),
+        ("delivered", BOB, ""),
+        ("completed", BOB, ""),
+    ]
+    history = shell.do(ReadHistory(OWNER, JOBS, ItemId("a")))
+    assert (history.item, history.more, told(history)) == (None, False, expected)
+    first = shell.do(ReadHistory(OWNER, JOBS, ItemId("a"), max=2))
+    second = shell.do(ReadHistory(OWNER, JOBS, ItemId("a"), first.through))
+    assert (told(first), first.more) == (expected[:2], True)
+    assert (told(second), second.more) == (expected[2:], False)
+    assert [
+        entry.event.kind.value
+        for entry in shell.do(ReadEvents(OWNER, JOBS, max=4, item=ItemId("a"))).entries
+    ] == [kind for kind, _, _ in expected[:4]]
+
+
+def test_an_item_records_its_life_itself_if_its_node_keeps_no_log(shell):
+    shell.do(a_queue())
+    shell.batch(joins(ANN), publishes("a"))
+    shell.now = after(5)
+    shell.do(unlocks(ANN, "a", outcome=Outcome.REJECT, reason="no seat"))
+    history = shell.do(ReadHistory(OWNER, JOBS, ItemId("a")))
+    assert [(step.seq, step.at) for step in history.steps] == [(0, NOW), (0, NOW), (0, after(5))]
+    assert told(history) == [
+        ("published", None, ""),
+        ("delivered", ANN, ""),
+        ("dead", ANN, "no seat"),
+    ]
+    refused = shell.do(ReadHistory(OWNER, JOBS, ItemId("b")))
+    assert refused.reason == "there is no item b in jobs, and it keeps no event log"
+
+
+def test_the_history_of_a_dead_letter_begins_where_it_died_for_those_who_may_read_there(shell):
+    graves = NodeName("graves")
+    shell.do(a_queue(graves, event_log=True))
+    shell.do(a_queue(event_log=True, dead_letter_node="graves"))
+    shell.batch(joins(ANN), publishes("a"))
+    shell.do(unlocks(ANN, "a", outcome=Outcome.REJECT, reason="no seat"))
+    history = shell.do(ReadHistory(OWNER, graves, ItemId("a")))
+    assert [(step.event.node, step.event.kind.value) for step in history.steps] == [
+        (JOBS, "published"),
+        (JOBS, "delivered"),
+        (JOBS, "unlocked"),
+        (JOBS, "dead"),
+        (graves, "dead"),
+    ]
+    shell.do(SetAffiliations(OWNER, graves, ((EVE, Affiliation.OWNER),)))
+    hers = shell.do(ReadHistory(who(EVE), graves, ItemId("a")))
+    assert [(step.event.node, step.event.kind.value) for step in hers.steps] == [
+        (JOBS, "published"),  # what the item itself records
+        (graves, "dead"),
+    ]
+    assert shell.do(ReadHistory(who(EVE), JOBS, ItemId("a"))).refusal is Refusal.FORBIDDEN
 
 
 def test_an_item_whose_lock_an_owner_ends_goes_to_another_worker(shell):

@@ -32,7 +32,14 @@ from pubqueue.rules.discovery import (
     ListNodes,
     Types,
 )
-from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadConnections, ReadWorkers
+from pubqueue.rules.inspect import (
+    AskPowers,
+    AskService,
+    Peek,
+    ReadConnections,
+    ReadHistory,
+    ReadWorkers,
+)
 from pubqueue.rules.messages import ListMessages, ReadMessage
 from pubqueue.rules.nodeconfig import PUSHED, Settings
 from pubqueue.rules.nodes import Configure, Create, GetAffiliations, SetAffiliations
@@ -147,6 +154,7 @@ OF_A_QUEUE = {
     "items with their history": ReadItems(OWNER, LONG, after=150, max=10),
     "what the node is":         Describe(STRANGER, LONG, manage=False),
     "one item":                 Peek(OWNER, LONG, ItemId("i150")),
+    "what happened to it":      ReadHistory(OWNER, LONG, ItemId("i150")),
     "who works on it":          ReadWorkers(OWNER, LONG),
     "what one may run":         AskPowers(OWNER),
 }
@@ -411,7 +419,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
         *(ReadReasons, ReadSurvey, ReadNewer, AskNewest),
         *(NextSubscribers, ListUnnotified),
-        *(AskPowers, ReadWorkers, Peek, AskService, ReadConnections),
+        *(AskPowers, ReadWorkers, Peek, ReadHistory, AskService, ReadConnections),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),
         *(ListSchedules, ReadSamples, ReadUsedKey, ListRegistrations, ListPushed, ReadHeld),
         *(ReadMessage, ListMessages, AskUnanswered),

@@ -23,6 +23,7 @@ from pubqueue.engine.listings import (
     AgedEvents,
     Counted,
     Events,
+    EventsOf,
     ItemEntries,
     LogEnds,
     NewestItem,
@@ -82,6 +83,18 @@ class OfHistory:
         assert await numbers(store, (JOBS,), after=1) == [3, 4]
         assert await numbers(store, (JOBS, DEAD, NodeName("none"))) == [1, 2, 3, 4]
         assert await numbers(store, ()) == []
+
+    async def test_the_events_of_one_item_come_by_number_and_page(self, store):
+        await make(store, changes.CreateNode(replace(EMPTY, name=DEAD)))
+        other, elsewhere = replace(FULL, item=ItemId("i2")), replace(FULL, node=DEAD)
+        await record(store, FULL, BARE, other, elsewhere, FULL, FULL)
+        of_item = EventsOf(JOBS, ItemId("i1"))
+        found = await listed(store, of_item)
+        assert found == [EventEntry(seq, NOW, FULL) for seq in (1, 5, 6)]
+        assert await listed(store, of_item, 1, 1) == found[1:2]
+        assert await listed(store, replace(of_item, node=NodeName("none"))) == []
+        in_all = await listed(store, Events(None, 5, item=ItemId("i1")))
+        assert [entry.seq for entry in in_all] == [1, 4, 5]
 
     async def test_numbers_that_were_not_committed_are_given_again(self, store):
         await record(store, BARE)

@@ -20,6 +20,9 @@ from pubqueue.operations.nodes import SETTINGS
 if TYPE_CHECKING:
     from pubqueue.cli.session import Link, Page
 
+    Which = dict[str, tuple[str, ...]]
+    """The parameters that choose events: a node, an item."""
+
 
 SHORTEST: Final = 1.0
 POLL_INTERVAL: Final = 5.0
@@ -38,6 +41,7 @@ LAST: Final = 20
 @click.argument("node", type=NODE, required=False)
 @click.option("--after", type=click.IntRange(0), help="Only events after this number; 0 for all.")
 @click.option("--max", "most", type=click.IntRange(1), help="Maximum number of events.")
+@click.option("--item", help="Only events of the item with this id, from the beginning of the log.")
 @click.option("--follow", "-f", is_flag=True, help="Continue with new events.")
 @answering
 def events(
@@ -45,24 +49,27 @@ def events(
     node: str | None,
     after: int | None,
     most: int | None,
+    item: str | None,
     *,
     follow: bool,
     as_json: bool,
 ) -> None:
     """Read the event log.
 
-    Prints the events of one node, or of all nodes that you may read. Only nodes with event_log turned on keep a log. Without --after, the last 20 numbers of the log are read.
+    Prints the events of one node, or of all nodes that you may read. Only nodes with event_log turned on keep a log. Without --after, the last 20 numbers of
+    the log are read, or with --item all.
     """
+    which = words(node=node, item=item)
 
     async def work(link: Link) -> None:
-        begin = after
+        begin = 0 if item is not None and after is None else after
         if begin is None:
             page = await link.perform(EVENTS, words(node=node, max=1))
             begin = max(0, (page.newest or 0) - LAST)
-        through, shown = await _read(link, node, begin, most, for_programs=as_json)
+        through, shown = await _read(link, which, begin, most, for_programs=as_json)
         await _say_if_it_is_off(link, node, shown, aside=follow or as_json)
         if follow:
-            await _follow(link, node, through, most, shown, for_programs=as_json)
+            await _follow(link, which, through, most, shown, for_programs=as_json)
 
     try:
         run(url, work)
@@ -89,11 +96,11 @@ async def _is_off(link: Link, node: str) -> bool:
 
 
 async def _read(
-    link: Link, node: str | None, after: int, most: int | None, *, for_programs: bool
+    link: Link, which: Which, after: int, most: int | None, *, for_programs: bool
 ) -> tuple[int, int]:
     """Write the events that exist; return the last number, and how many events were written."""
     shown = 0
-    async for page in link.pages(EVENTS, words(node=node, after=after), most):
+    async for page in link.pages(EVENTS, which | words(after=after), most):
         _write(page, for_programs=for_programs)
         after, shown = int(page.through), shown + len(page.rows)
     return after, shown
@@ -112,12 +119,12 @@ def _write(page: Page, *, for_programs: bool) -> None:
 
 
 async def _follow(
-    link: Link, node: str | None, after: int, most: int | None, shown: int, *, for_programs: bool
+    link: Link, which: Which, after: int, most: int | None, shown: int, *, for_programs: bool
 ) -> None:
     pause = SHORTEST
     while most is None or shown < most:
         await asyncio.sleep(pause)
         left = None if most is None else most - shown
-        after, found = await _read(link, node, after, left, for_programs=for_programs)
+        after, found = await _read(link, which, after, left, for_programs=for_programs)
         shown += found
         pause = SHORTEST if found else min(POLL_INTERVAL, pause * 1.5)

@@ -234,13 +234,22 @@ class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
 class Events(Listing[EventEntry], frozen=True, gc=False):
     """Events of these nodes (None: of all existing ones) numbered up to `until`; `after` is a number.
 
-    `account` and `roles`: only of nodes with which the account has one of these affiliations.
+    `account` and `roles`: only of nodes with which the account has one of these affiliations. `item`: only of items with
+    this id.
     """
 
     nodes: tuple[NodeName, ...] | None
     until: int
     account: Jid | None = None
     roles: tuple[Affiliation, ...] = ()
+    item: ItemId | None = None
+
+
+class EventsOf(Listing[EventEntry], frozen=True, gc=False):
+    """Events of one item of a node; `after` is a number. To read them touches no others."""
+
+    node: NodeName
+    item: ItemId
 
 
 class Samples(Listing[records.Sample], frozen=True, gc=False):

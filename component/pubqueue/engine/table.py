@@ -142,6 +142,7 @@ RULES: Final[dict[type, Rule]] = {
     inspect.ReadConnections:         _rule(inspecting.for_connections, inspect.read_connections),
     inspect.EndConnection:           _rule(inspecting.for_end, inspect.end_connection),
     inspect.Peek:                    _rule(inspecting.for_peek, inspect.peek, validity.of_node),
+    inspect.ReadHistory:             _rule(inspecting.for_history, inspect.read_history, validity.of_node),
     dead_letters.ReadReasons:        _rule(inspecting.for_reasons, dead_letters.read_reasons, validity.of_node),
     inspect.AskService:              _rule(inspecting.for_service, inspect.ask_service),
     unlock.FreeLocks:                _rule(inspecting.for_free, unlock.free_locks, validity.of_free),

@@ -77,6 +77,20 @@ class Peeked(Struct, frozen=True, gc=False):
     payload: bytes
 
 
+class History(Struct, frozen=True, gc=False):
+    """What happened to an item of a node, in order; more may follow the event `through`.
+
+    `item` is None once it has left the node. Steps with the number 0 are in no event log: the item itself records them.
+    """
+
+    node: Node
+    id: ItemId
+    item: Item | None
+    steps: tuple[EventEntry, ...]
+    through: int
+    more: bool
+
+
 class ReasonCount(Struct, frozen=True, gc=False):
     """The number of items that have died of this, and when the first and the last did. In the reason `*` stands for the parts that vary."""
 
@@ -193,6 +207,7 @@ SummaryReply = (
     Powers
     | WorkerPage
     | Peeked
+    | History
     | ReasonPage
     | Freed
     | ServiceState

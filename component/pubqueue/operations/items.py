@@ -30,7 +30,7 @@ from pubqueue.operations.model import (
 from pubqueue.operations.nodes import node_of
 from pubqueue.operations.pretty import shown
 from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
-from pubqueue.rules.inspect import Peek
+from pubqueue.rules.inspect import Peek, ReadHistory
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
 from pubqueue.rules.unlock import FreeLocks
@@ -151,6 +151,7 @@ def _ask_events(by: Principal, given: Given) -> Request:
     return ReadEvents(
         *(by, NodeName(node) if node else None, given.number("after") or 0, given.number("until")),
         max=given.number("max"),
+        item=ItemId(given.one("item")) if given.one("item") else None,
     )
 
 
@@ -190,6 +191,7 @@ EVENTS: Final = Operation(
         NUMBERED_AFTER,
         Parameter("until", ParameterKind.COUNT, "Up to this number"),
         MAX_ROWS,
+        Parameter("item", ParameterKind.ITEM, "Only those of the item with this id"),
     ),
     (
         Column("seq", "Number", Cell.COUNT),
@@ -211,7 +213,6 @@ EVENTS: Final = Operation(
     place="seq",
     nodes=any_nodes(),
 )
-
 
 # --- choosing items in a form -------------------------------------------------------------------
 
@@ -236,6 +237,96 @@ def _locks(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
 
 
 OTHERS: Final = "Or the ids of other items, one per line"
+
+# --- the history of one item --------------------------------------------------------------------
+
+LOG_OFF: Final = "{0} keeps no event log, so these are the steps that the item itself records. Turn the log on with: pubqueue node set {0} event_log=1"
+
+
+def _history(reply: replies.History, _given: Given) -> Answer:
+    rows = tuple(map(_step, reply.steps))
+    return Answer(history_note(reply), rows, str(reply.through), more=reply.more)
+
+
+def history_note(reply: replies.History) -> str:
+    """Return the state of the item in a sentence, and one more if its node keeps no event log."""
+    item, node = reply.item, reply.node
+    if item is None:
+        note = f"{reply.id} is no longer in {node.name}."
+    else:
+        words = [item.state.value]
+        words += [f"held by {item.holder}"] if item.holder else []
+        words += [f"delivered {count(item.acquired, 'time')}"] if item.acquired else []
+        words += [f"failed {count(item.failed, 'time')}"] if item.failed else []
+        note = f"{item.id} in {node.name} is {', '.join(words)}" + (
+            f"; last error: {item.error}" if item.error else "."
+        )
+    return note if node.config.event_log else f"{note}\n{LOG_OFF.format(node.name)}"
+
+
+def _step(entry: replies.EventEntry) -> Row:
+    event = entry.event
+    return (
+        entry.at,
+        event.kind,
+        event.worker,
+        event.detail or None,
+        event.node,
+        event.to,
+        event.attempt,
+        event.held,
+        event.origin,
+        event.publisher,
+        entry.seq or None,
+    )
+
+
+HISTORY: Final = Operation(
+    "item",
+    "Show the history of an item",
+    "Each step with its time, worker and reason: from the event log of the node, and of the one in which the item died. If the node keeps no log, what the item itself records.",
+    replies.Power.NODES,
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.ITEM, "Item"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _described, "No such items in {node}.", "Or the id of another item"),
+                given=(CHOSEN_FROM,),
+                title="Items of {node}",
+                about="Choose an item. One that is no longer in the queue can be named if the queue keeps an event log.{first}",
+            ),
+        ),
+        NUMBERED_AFTER,
+        MAX_ROWS,
+    ),
+    (
+        Column("at", "At", Cell.MOMENT),
+        Column("type", "What happened"),
+        Column("worker", "Worker"),
+        Column("detail", "Reason"),
+        Column("node", "Node"),
+        Column("to", "To node"),
+        Column("attempt", "Attempt", Cell.COUNT, more=True),
+        Column("held_ms", "Milliseconds it was held", Cell.COUNT, more=True),
+        Column("from", "From node", more=True),
+        Column("publisher", "Published by", more=True),
+        Column("seq", "Number", Cell.COUNT, more=True),
+    ),
+    lambda by, given: ReadHistory(
+        *(by, node_of(given), ItemId(given.one("item")), given.number("after") or 0),
+        max=given.number("max"),
+    ),
+    _history,
+    place="seq",
+    nodes=queues(about="Choose the queue."),
+    manual="Show what happened to an item.\n\n"
+    "Prints each step with its time, worker and reason, also of an item that is done or was moved to another node when it died. The steps"
+    " are those of the event log. If the node keeps none, only what the item itself records is printed: when it was published and last"
+    " delivered, and its death. `pubqueue peek` shows the payload.",
+    sums=True,
+)
 
 # --- one item -----------------------------------------------------------------------------------
 
@@ -459,7 +550,7 @@ PURGE: Final = Operation(
     "This includes items that workers hold. You have to confirm, unless you pass --yes.",
 )
 
-ON_ITEMS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)
+ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, PURGE, EVENTS)
 
 
 # Operations on dead items: list them, count them by their reasons, redrive them, discard them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import nlargest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from pubqueue.model import replies
 from pubqueue.model.decision import Decision, Done, Read, Refusal, Request, refuse
-from pubqueue.model.records import QUOTAS
+from pubqueue.model.records import QUOTAS, Event, EventKind
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.room import Allowance
@@ -49,6 +50,8 @@ NEAREST: Final = 5
 
 NEAR: Final = 0.9
 """From this share on an account is near its limit."""
+
+OBSERVERS: Final = "reading is for owners and publishers of a node"
 
 OWNERS: Final = "only the node's owners and administrators of the service may do this"
 
@@ -97,6 +100,28 @@ class PeekFacts(Struct, frozen=True, gc=False):
     affiliation: Affiliation
     item: Item | None = None
     payload: bytes = b""
+
+
+class ReadHistory(Read, frozen=True, gc=False):
+    """Request what happened to an item of the node, after the event `after`."""
+
+    node: NodeName
+    id: ItemId
+    after: int = 0
+    max: int | None = None
+
+
+class HistoryFacts(Struct, frozen=True, gc=False):
+    """The node, the item if it is there, and its events: in this node, and in the one that it came from if that may be read.
+
+    There are at most `limit` of them, or one more if further ones follow.
+    """
+
+    node: Node | None
+    affiliation: Affiliation
+    item: Item | None = None
+    events: tuple[replies.EventEntry, ...] = ()
+    limit: int = 0
 
 
 class AskService(Read, frozen=True, gc=False):
@@ -168,6 +193,50 @@ def peek(request: Peek, facts: PeekFacts) -> Decision:
             why += f", apart from those that are done ({facts.node.done}), which cannot be shown"
         return refuse(Refusal.ITEM_NOT_FOUND, why)
     return Decision(replies.Peeked(facts.node.name, facts.item, facts.payload))
+
+
+def read_history(request: ReadHistory, facts: HistoryFacts) -> Decision:
+    """Decide whether the principal may know what happened to the item.
+
+    The item itself records what is not in a log: that its node keeps none, or has forgotten the first events.
+    """
+    node, standing = facts.node, access.standing_of(request.by, facts.affiliation)
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND, f"there is no node {request.node}")
+    if not access.may(standing, Action.OBSERVE, node):
+        return refuse(Refusal.FORBIDDEN, OBSERVERS)
+    events, more = facts.events[: facts.limit], len(facts.events) > facts.limit
+    if facts.item is None and not events and not request.after:
+        log = "no event of it in its log" if node.config.event_log else "it keeps no event log"
+        why = f"there is no item {request.id} in {request.node}, and {log}"
+        return refuse(Refusal.ITEM_NOT_FOUND, why)
+    untold = () if facts.item is None or request.after else steps_of(facts.item)
+    if events:
+        is_told = events[0].event.kind is EventKind.PUBLISHED
+        untold = () if is_told else untold[:1]
+    through = events[-1].seq if events else request.after
+    return Decision(
+        replies.History(node, request.id, facts.item, (*untold, *events), through, more)
+    )
+
+
+def steps_of(item: Item) -> tuple[replies.EventEntry, ...]:
+    """Return what an item itself records of its life, in order: its publication, its last delivery, and its death."""
+    letter = item.dead_letter
+    origin = item.node if letter is None or letter.origin is None else letter.origin
+    steps = [(item.published, Event(EventKind.PUBLISHED, origin, item.id))]
+    if item.taken is not None:
+        before = letter is not None and item.taken <= letter.at
+        who = letter.holder if letter is not None and before else item.holder or item.avoid
+        steps.append(
+            (item.taken, Event(EventKind.DELIVERED, item.node, item.id, item.acquired, who))
+        )
+    if letter is not None:
+        death = Event(EventKind.DEAD, item.node, item.id, worker=letter.holder)
+        steps.append((letter.at, replace(death, origin=letter.origin, detail=letter.reason)))
+    steps.sort(key=itemgetter(0))
+    by = item.publisher
+    return tuple(replies.EventEntry(0, at, replace(one, publisher=by)) for at, one in steps)
 
 
 def ask_service(request: AskService, facts: ServiceFacts) -> Decision:

@@ -16,7 +16,7 @@ from pubqueue.rules.access import Action
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.model.entities import Affiliation, Millis, Node, NodeName, Principal
+    from pubqueue.model.entities import Affiliation, ItemId, Millis, Node, NodeName, Principal
     from pubqueue.model.replies import EventPage, ItemPage, NodePage
 
 
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 
 class ReadEvents(Read, frozen=True, gc=False):
-    """Request events numbered after `after` up to `until`: of one node, or of all that the principal may read."""
+    """Request events numbered after `after` up to `until`: of one node, or of all that the principal may read.
+
+    `item`: only those of items with this id.
+    """
 
     node: NodeName | None = None
     after: int = 0
     until: int | None = None
     max: int | None = None
+    item: ItemId | None = None
 
 
 class ReadItems(Read, frozen=True, gc=False):

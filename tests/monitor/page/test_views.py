@@ -1,8 +1,8 @@
-"""The page of a queue shows who is connected to this instance and subscribed to it, and nobody else."""
+"""The page of a queue shows who is connected to this instance and subscribed to it, and nobody else; that of an item its history."""
 
 from faces.listener.test_connection import Source
-from harness.batches.facts import JOBS
-from harness.batches.queue_requests import a_queue
+from harness.batches.facts import ANN, JOBS
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.operators.browser import LOOK
 from monitor.page.test_site import visitor
 
@@ -25,3 +25,35 @@ async def test_connections_that_are_subscribed_to_a_queue_are_shown(service, vis
     for word in ("ann@queue.x/echo.0.1", "192.0.2.1", ">echo<", '<td class="num">7</td>'):
         assert word in table
     assert "bob@" not in text
+
+
+def steps(text):
+    table = text.split('id="history"')[1].partition("</table>")[0]
+    cells = (row.split("<td") for row in table.split("<tr>")[2:])
+    return [row[2].partition(">")[2].partition("<")[0] for row in cells]
+
+
+async def test_the_page_of_an_item_tells_its_history_also_when_it_is_gone(service, visitor):
+    await service.do(a_queue(event_log=True), joins(ANN), publishes("a"))
+    await visitor.log_in(LOOK)
+    status, _, text = await visitor.get("/ui/item?node=jobs&id=a")
+    assert (status, steps(text), "<h2>Payload</h2>" in text) == (
+        200,
+        ["published", "delivered"],
+        True,
+    )
+    await service.do(retracts(ANN, "a"))
+    status, _, text = await visitor.get("/ui/item?node=jobs&id=a")
+    assert status == 200
+    assert steps(text) == ["published", "delivered", "completed"]
+    assert "This item is no longer in" in text
+    assert "<h2>Payload</h2>" not in text
+    assert (await visitor.get("/ui/item?node=jobs&id=b"))[0] == 404
+
+
+async def test_without_an_event_log_an_item_tells_its_history_itself(service, visitor):
+    await service.do(a_queue(), publishes("a"))
+    await visitor.log_in(LOOK)
+    _, _, text = await visitor.get("/ui/item?node=jobs&id=a")
+    assert steps(text) == ["published"]
+    assert "keeps no event log" in text

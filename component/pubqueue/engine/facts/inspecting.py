@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine import listings
@@ -18,7 +19,16 @@ from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
 if TYPE_CHECKING:
     from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
-    from pubqueue.model.entities import ItemId, Jid, NodeName, Subscription
+    from pubqueue.model.entities import (
+        Item,
+        ItemId,
+        Jid,
+        Node,
+        NodeName,
+        Principal,
+        Subscription,
+    )
+    from pubqueue.model.replies import EventEntry
     from pubqueue.rules.dead_letters import ReadReasons
     from pubqueue.rules.survey import KeepSamples, ReadSamples
 
@@ -38,6 +48,9 @@ LOOKED_UP: Final = 2_000
 
 SUMMED: Final = 5_000
 """Nodes that are added up at a time."""
+
+MAX_STEPS: Final = 500
+"""Events of an item in one answer."""
 
 SHOWN: Final = 10
 """Items that are named for each worker."""
@@ -98,6 +111,36 @@ def for_peek(context: Context, request: inspect.Peek) -> inspect.PeekFacts:
     shown = item is not None and not rows.is_damaged(item)
     payload = rows.payload(item) if item is not None and shown else b""
     return inspect.PeekFacts(node, affiliation, item, payload)
+
+
+def for_history(context: Context, request: inspect.ReadHistory) -> inspect.HistoryFacts:
+    """Return the item, and its next events here and in the node that it came from, if the principal may see them."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or not _observes(context, by, node):
+        return inspect.HistoryFacts(node, affiliation)
+    item = rows.item(request.node, request.id)
+    limit = max(1, min(request.max or MAX_STEPS, MAX_STEPS))
+    found = rows.page(listings.EventsOf(node.name, request.id), request.after, limit + 1)
+    origin = _came_from(item, found)
+    source = None if origin is None else rows.node(origin)
+    if source is not None and _observes(context, by, source):
+        found += rows.page(listings.EventsOf(source.name, request.id), request.after, limit + 1)
+        found.sort(key=attrgetter("seq"))
+    return inspect.HistoryFacts(node, affiliation, item, tuple(found[: limit + 1]), limit)
+
+
+def _came_from(item: Item | None, found: list[EventEntry]) -> NodeName | None:
+    """Return the node in which the item was before, if it died there."""
+    if item is not None:
+        return None if item.dead_letter is None else item.dead_letter.origin
+    return next((entry.event.origin for entry in found if entry.event.origin is not None), None)
+
+
+def _observes(context: Context, by: Principal, node: Node) -> bool:
+    standing = access.standing_of(by, context.rows.affiliation(node.name, by.account))
+    return access.may(standing, Action.OBSERVE, node)
 
 
 def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:

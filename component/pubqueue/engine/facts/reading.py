@@ -71,9 +71,14 @@ def for_events(context: Context, request: read.ReadEvents) -> read.ReadFacts:
     end = newest if request.until is None else min(request.until, newest)
     until = min(end, after + SCANNED)
     limit = _bounded(request.max, MAX_EVENTS)
-    names = None if named is None else (named,)
-    mine = None if by.admin or named is not None else by.account
-    found = rows.page(listings.Events(names, until, mine, OBSERVERS), after, limit)
+    if named is not None and request.item is not None:
+        of_item = rows.page(listings.EventsOf(named, request.item), after, limit)
+        found, until = [entry for entry in of_item if entry.seq <= end], end
+    else:
+        names = None if named is None else (named,)
+        mine = None if by.admin or named is not None else by.account
+        listing = listings.Events(names, until, mine, OBSERVERS, request.item)
+        found = rows.page(listing, after, limit)
     through = found[-1].seq if len(found) == limit else max(until, request.after)
     page = replies.EventPage(tuple(found), oldest, newest, through, more=through < end)
     return read.ReadFacts(nodes, page)

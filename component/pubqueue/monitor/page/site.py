@@ -338,8 +338,9 @@ class Site:
 
     async def _item(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, item = node_of(request), ItemId(request.query.get("id", ""))
-        page = await views.item(self.ask, self._by, node, item, payload=session.may_change)
-        actions = OF_STATE[page.item.state] if page.queueing else ()
+        after = number_of(request, "after")
+        page = await views.item(self.ask, self._by, node, item, after, payload=session.may_change)
+        actions = OF_STATE[page.item.state] if page.item and page.queueing else ()
         title = f"Item {item} of {node}"
         return self._shown(request, "item.html", session, title=title, page=page, actions=actions)
 

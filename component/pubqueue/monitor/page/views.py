@@ -10,15 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model import replies
+from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Item, Jid, Millis, NodeName, State
 from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
+from pubqueue.monitor.asking import RefusedError
 from pubqueue.monitor.page import plots
 from pubqueue.operations import nodes
 from pubqueue.operations.pretty import Shown, shown
 from pubqueue.operations.service import place_in_words
 from pubqueue.rules.dead_letters import ReadReasons
 from pubqueue.rules.discovery import Describe
-from pubqueue.rules.inspect import Peek, ReadConnections, ReadWorkers
+from pubqueue.rules.inspect import Peek, ReadConnections, ReadHistory, ReadWorkers
 from pubqueue.rules.read import ReadItems, ReadNodes
 from pubqueue.rules.survey import ReadSamples, ReadSurvey, Sort, place_of
 
@@ -44,6 +46,9 @@ SEARCHES: Final = 10
 
 CLIENTS: Final = 20
 """Connections that the page of a queue shows."""
+
+STEPS: Final = 100
+"""Steps of the history of an item on one page."""
 
 SHOWN: Final = 4_000
 """Characters of a payload that are shown."""
@@ -147,13 +152,16 @@ class Reasons(Struct, frozen=True):
 
 
 class OneItem(Struct, frozen=True):
-    """An item, with the beginning of its payload if the user may see it."""
+    """An item with its history, and the beginning of its payload if the user may see it; `item` is None once it has left the node."""
 
     node: NodeName
-    item: Item
+    id: ItemId
+    history: replies.History
+    item: Item | None
     size: int
     shown: Shown | None
     queueing: bool
+    after: int = 0
 
 
 def same(one: str, other: str) -> bool:
@@ -271,9 +279,19 @@ async def reasons(ask: Ask, by: Principal, name: NodeName, after: str) -> Reason
     return Reasons(name, reply.reasons, reply.looked, reply.more, reply.whole, after)
 
 
-async def item(ask: Ask, by: Principal, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
-    """Return one item; the beginning of its payload only if the user may see it."""
-    reply = await _asked(ask, Peek(by, name, which), replies.Peeked)
+async def item(
+    ask: Ask, by: Principal, name: NodeName, which: ItemId, after: int = 0, *, payload: bool
+) -> OneItem:
+    """Return one item and the next steps of its history; the beginning of its payload only if the user may see it."""
+    request = ReadHistory(by, name, which, after, max=STEPS)
+    history = await _asked(ask, request, replies.History)
+    queueing = history.node.config.queueing
+    try:
+        reply = await _asked(ask, Peek(by, name, which), replies.Peeked)
+    except RefusedError as problem:
+        if problem.reply.refusal is not Refusal.ITEM_NOT_FOUND:
+            raise
+        return OneItem(name, which, history, None, 0, None, queueing, after)
     read = shown(reply.payload, reply.item.headers, SHOWN) if payload else None
-    queueing = (await _node(ask, by, name)).config.queueing
-    return OneItem(name, reply.item, len(reply.payload), read, queueing)
+    size = len(reply.payload)
+    return OneItem(name, which, history, reply.item, size, read, queueing, after)

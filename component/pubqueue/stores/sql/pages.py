@@ -415,8 +415,18 @@ def _events(
 ) -> list[EventEntry]:
     names = None if which.nodes is None else packed_keys(which.nodes)
     roles = which.account, packed_keys(which.roles)
-    rows = session.rows("events", after or 0, which.until, names, *roles, limit)
+    rows = session.rows("events", after or 0, which.until, names, *roles, limit, which.item)
     return [EventEntry(seq, at, Event(EventKind(kind), *facts)) for seq, at, kind, *facts in rows]
+
+
+def _events_of(
+    session: SqlSession, which: listings.EventsOf, after: int | None, limit: int
+) -> list[EventEntry]:
+    node = which.node
+    rows = session.rows("events_of", session.id(node), which.item, after or 0, limit)
+    return [
+        EventEntry(seq, at, Event(EventKind(kind), node, *facts)) for seq, at, kind, *facts in rows
+    ]
 
 
 def _log_ends(
@@ -482,6 +492,7 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     listings.Total:                 _total,
     listings.Backward:              _backward,
     listings.Events:                _events,
+    listings.EventsOf:              _events_of,
     listings.LogEnds:               _log_ends,
     listings.AgedEvents:            _aged,
     listings.Records:               _records,

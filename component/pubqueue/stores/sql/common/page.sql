@@ -119,8 +119,12 @@ WHERE e.seq > $1 AND e.seq <= $2 AND ($3::json IS NULL OR n.name IN %(list 3)s)
     AND ($4::text IS NULL OR EXISTS (
         SELECT 1 FROM affiliation a
         WHERE a.node_id = n.id AND a.jid = $4::text AND a.affiliation IN %(list 5)s
-    ))
+    )) AND ($7::text IS NULL OR e.item = $7::text)
 ORDER BY e.seq LIMIT $6;
+
+-- events_of: the events of one item of a node
+SELECT seq, at, kind, item, attempt, worker, publisher, age, held, origin, went_to, detail
+FROM event WHERE node_id = $1 AND item = $2 AND seq > $3 ORDER BY seq LIMIT $4;
 
 -- log_ends: the oldest and the newest event; each is one end of the table
 SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
