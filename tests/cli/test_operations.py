@@ -23,6 +23,7 @@ LISTS = (
         "items",
         "dead",
         "reasons",
+        "deaths",
         "peek",
         "item",
         "workers",

@@ -181,6 +181,7 @@ async def test_people_read_tables(server, tmp_path):
         assert lines[1].split()[0] == "jobs"
         assert "no seat" in await root.does("items", "jobs")
         assert "no flight" in await root.does("dead", "jobs")
+        assert (await root.does("dead")).startswith("1 dead item in 1 node.\n")
         peeked = await root.does("peek", "jobs", "a1")
         assert "Last error" in peeked
         assert "no flight" in peeked
@@ -669,3 +670,45 @@ async def test_what_the_documentation_types_can_be_typed(prosody, tmp_path):
         assert condition(await bee.ask("set", unlock("i1", "reject", "no seat"))) == "result"
         for words in typed:
             await root.does(*words)
+
+
+async def test_each_question_before_something_is_lost_has_the_numbers(
+    prosody, tmp_path, monkeypatch
+):
+    root = Operator(prosody)
+    for name in ("PUBQUEUE_URL", "PUBQUEUE_PASSWORD"):
+        monkeypatch.setenv(name, root.environment[name])
+    questions = {
+        "redrive jobs": "1 dead item of jobs will be requeued.",
+        "discard jobs --reason 'no *'": "1 dead item of jobs that died of 'no *' will be deleted.",
+        "discard jobs a1": "1 named dead item of jobs will be deleted.",
+        "purge jobs": "jobs has 2 items. All items of jobs will be deleted",
+        "node delete jobs": "jobs has 2 items. jobs will be deleted with all its items",
+        "node delete --match E": "1 node with 0 items will be deleted: news.",
+    }
+
+    def answer_no():
+        for command, question in questions.items():
+            with terminal(f"{PUBQUEUE} {command}", tmp_path) as screen:
+                screen.until(question, "Continue?")
+                screen.type("n")
+                screen.until("not confirmed; nothing was done")
+
+    async with work(prosody, tmp_path):
+        await asyncio.to_thread(answer_no)
+        assert len(await root.rows("items", "jobs")) == 2
+
+
+async def test_nodes_are_listed_and_deleted_by_a_part_of_their_names(prosody, tmp_path):
+    root = Operator(prosody)
+    async with component(prosody, tmp_path, CONFIG):
+        assert [row["node"] for row in await root.rows("queues", "--match", "OB")] == ["jobs"]
+        assert await root.rows("queues", "--match", "zz") == []
+        for words in ([], ["jobs", "--match", "job"]):
+            assert (await root.says("node", "delete", "--yes", *words)).code == 2
+        assert (await root.says("node", "delete", "--match", "zz", "--yes")).code == 1
+        for name in ("job-1", "job-2"):
+            await root.does("node", "create", name)
+        said = await root.does("node", "delete", "--match", "job-", "--yes")
+        assert said == "job-1 is deleted.\njob-2 is deleted.\n"
+        assert [row["node"] for row in await root.rows("queues")] == ["jobs", "news"]

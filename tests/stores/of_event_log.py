@@ -22,6 +22,8 @@ from stores.steps import (
 from pubqueue.engine.listings import (
     AgedEvents,
     Counted,
+    DeathBeyond,
+    DroppingDead,
     Events,
     EventsOf,
     ItemEntries,
@@ -224,12 +226,29 @@ class OfHistory:
         assert await self.names(store, **dead, room=6) == "b"
         assert await self.newest(store, dead=True) == deaths[2]
         assert await self.newest(store, DEAD, dead=True) == 0
+        beyond = [await listed(store, DeathBeyond(JOBS), None, most) for most in (0, 2, 3)]
+        assert beyond == [[deaths[2]], [deaths[0]], []]
         (b,) = await items(store, "b")
         await make(store, changes.Revive(b, JOBS))
         (again,) = await items(store, "b")
         await make(store, changes.GiveUp(again, after(4), "again", 1))
         assert await self.names(store, deaths[2], **dead) == "b"
         assert await self.names(store, **dead) == "xab"
+
+    async def test_nodes_that_delete_dead_items_are_named(self, store):
+        limits = {
+            "a": {"dead_max": 1},
+            "b": {},
+            "c": {"dead_ttl": 9},
+            "d": {"dead_ttl": 9, "dead_max": 1},
+        }
+        for name, limit in limits.items():
+            config = replace(EMPTY.config, title='"dead_ttl":9', **limit)
+            await make(
+                store, changes.CreateNode(replace(EMPTY, name=NodeName(name), config=config))
+            )
+        assert await listed(store, DroppingDead()) == ["a", "c", "d"]
+        assert await listed(store, DroppingDead(), "a", 1) == ["c"]
 
     async def test_nodes_are_counted_by_state(self, store):
         await make(

@@ -13,11 +13,20 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, st
 from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
-from pubqueue.operations.items import CANCEL, DEAD, DISCARD, REASONS, REDRIVE
-from pubqueue.operations.model import OF_PAGES, Given, ParameterKind, texts
-from pubqueue.operations.nodes import AFFILIATE, CREATE, MEMBERS, ROLES, SETTINGS
+from pubqueue.operations.items import CANCEL, DEAD, DEATHS, DISCARD, NAMED, REASONS, REDRIVE
+from pubqueue.operations.model import (
+    CANNOT_BE_UNDONE,
+    OF_PAGES,
+    Given,
+    ParameterKind,
+    count,
+    noun,
+    texts,
+)
+from pubqueue.operations.nodes import AFFILIATE, CREATE, DELETE, MEMBERS, QUEUES, ROLES, SETTINGS
 from pubqueue.operations.schedules import CHANGE, DEFINING, SHOW
 from pubqueue.operations.table import OPERATIONS
+from pubqueue.rules.dead_letters import DEATHS_LOOKED_AT
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
 from pubqueue.rules.validity import MAX_NAMED
 
@@ -55,7 +64,8 @@ class Call:
 def perform(operation: Operation, call: Call) -> None:
     """Perform an operation, after a confirmation if it needs one, and print its result."""
     if operation.sure:
-        confirm(operation.confirmation(call.node), yes=call.yes)
+        sentence = operation.confirmation(call.node)
+        ask(call, sentence, lambda: f"{_contents(call)}{sentence}")
     if _is_list(operation):
         write_list(operation, call)
         return
@@ -68,6 +78,33 @@ def perform(operation: Operation, call: Call) -> None:
     run(call.url, work)
 
 
+def ask(call: Call, sentence: str, counted: Callable[[], str]) -> None:
+    """Ask for confirmation, on a terminal with the numbers that the service has; without a terminal nobody is asked."""
+    if not call.yes:
+        confirm(counted() if sys.stdin.isatty() else sentence, yes=False)
+
+
+def _contents(call: Call) -> str:
+    """Return how many items a node has, in a sentence; empty if the service does not say."""
+    found = _nodes(call.url, call.node, exactly=True)
+    return f"{call.node} has {count(found[call.node], 'item')}. " if call.node in found else ""
+
+
+def _nodes(url: str | None, match: str, *, exactly: bool = False) -> dict[str, int]:
+    """Return the nodes with this in their names, each with the number of its items; with `exactly`, only the node of this name."""
+    found: dict[str, int] = {}
+
+    async def work(link: Link) -> None:
+        given = words(match=match, after=match[:-1] if exactly and match[:-1].strip() else None)
+        async for page in link.pages(QUEUES, given):
+            found.update({str(row["node"]): int(str(row["items"])) for row in page.rows})
+            if exactly and match in found:
+                return
+
+    run(url, work)
+    return found
+
+
 def _is_list(operation: Operation) -> bool:
     return not operation.changes and not operation.single
 
@@ -77,10 +114,11 @@ def command_of(
     do: Callable[..., None] = perform,
     *options: Decorator,
     needed: bool = True,
+    left_out: str = "",
 ) -> click.Command:
     """Return the command of an operation. `do` gets the operation, the call, and the values of further options.
 
-    If its options are not `needed`, each may be left out.
+    If its options are not `needed`, each may be left out; of its arguments, the parameter `left_out`.
     """
 
     def called(
@@ -97,7 +135,10 @@ def command_of(
 
     own = [one for one in operation.parameters if one.name not in OF_PAGES]
     own.sort(key=_is_needed, reverse=True)
-    decorators = [*(_taking(one, operation, needed=needed) for one in own), *options]
+    decorators = [
+        *(_taking(one, operation, needed=needed, left_out=one.name == left_out) for one in own),
+        *options,
+    ]
     decorators += [sure] if operation.sure else []
     decorators += [paging] if operation.place and _is_list(operation) else []
     command: Callable[..., None] = answering(called)
@@ -116,7 +157,9 @@ def _is_needed(parameter: Parameter) -> bool:
     return parameter.required and not parameter.usual
 
 
-def _taking(parameter: Parameter, operation: Operation, *, needed: bool) -> Decorator:
+def _taking(
+    parameter: Parameter, operation: Operation, *, needed: bool, left_out: bool
+) -> Decorator:
     """Return what gives a command the parameter: as an argument if it is necessary or a list, otherwise as an option."""
     several, needs = parameter.kind is ParameterKind.LINES, _is_needed(parameter)
     if not parameter.option and (needs or several):
@@ -124,8 +167,13 @@ def _taking(parameter: Parameter, operation: Operation, *, needed: bool) -> Deco
         if several:
             metavar = f"{metavar}..." if needs else f"[{metavar}]..."
         count = -1 if several else 1
+        metavar = f"[{metavar}]" if left_out else metavar
         return click.argument(
-            parameter.name, type=_type(parameter), nargs=count, required=needs, metavar=metavar
+            parameter.name,
+            type=_type(parameter),
+            nargs=count,
+            required=needs and not left_out,
+            metavar=metavar,
         )
     more: dict[str, Any] = {}  # what click takes as given, whatever its value is
     if parameter.kind is ParameterKind.FLAG:
@@ -211,7 +259,8 @@ def write_list(operation: Operation, call: Call) -> None:
 
 def _redrive(operation: Operation, call: Call) -> None:
     if not call.given.get("item"):
-        confirm(f"All dead items of {call.node}{_of(call)} will be requeued.", yes=call.yes)
+        sentence = f"All dead items of {call.node}{_of(call)} will be requeued."
+        ask(call, sentence, lambda: f"{_all_dead(call)} will be requeued.")
 
     async def work(link: Link) -> None:
         count = (await _to_the_end(link, operation, call.given))["count"]
@@ -226,14 +275,31 @@ def _redrive(operation: Operation, call: Call) -> None:
 
 def _discard(operation: Operation, call: Call) -> None:
     items = call.given.get("item", ())
-    which = f"{len(items)} named dead items" if items else "All dead items"
-    confirm(f"{which} of {call.node}{_of(call)} will be deleted.", yes=call.yes)
+    named = f"{count(len(items), 'named dead item')} of {call.node}"
+    sentence = f"{named if items else f'All dead items of {call.node}{_of(call)}'} will be deleted."
+    ask(call, sentence, lambda: sentence if items else f"{_all_dead(call)} will be deleted.")
     _take_out(operation, call)
 
 
 def _of(call: Call) -> str:
     reason = "".join(call.given.get("reason", ()))
     return f" that died of {reason!r}" if reason else ""
+
+
+def _all_dead(call: Call) -> str:
+    """Return how many dead items there are, with the reason if one is given."""
+    reason = "".join(call.given.get("reason", ()))
+    found = 0
+
+    async def work(link: Link) -> None:
+        nonlocal found
+        given = words(node=call.node, reason=reason or None)
+        async for page in link.pages(DEATHS, given):
+            found += sum(int(str(row["count"])) for row in page.rows)
+
+    run(call.url, work)
+    more = " or more" if found >= DEATHS_LOOKED_AT else ""
+    return f"{found}{more} {noun(found, 'dead item')} of {call.node}{_of(call)}"
 
 
 def _take_out(operation: Operation, call: Call) -> None:
@@ -283,10 +349,18 @@ async def _to_the_end(
 # By hand: one command for two operations.
 
 
-def _dead(operation: Operation, call: Call, *, reasons: bool) -> None:
-    if reasons:
-        call.given.pop("reason", None)
-    write_list(REASONS if reasons else operation, call)
+def _dead(
+    operation: Operation, call: Call, *, reasons: bool, sort: str | None, match: str | None
+) -> None:
+    if call.node:
+        if sort or match:
+            stop(ASKED_WRONGLY, "--sort and --match are for the dead items of all nodes: name none")
+        if reasons:
+            call.given.pop("reason", None)
+        write_list(REASONS if reasons else operation, call)
+    else:
+        call.given.update(words(sort=sort, match=match))
+        write_list(DEATHS, call)
 
 
 def _members(operation: Operation, call: Call, *, changes: tuple[str, ...]) -> None:
@@ -303,6 +377,30 @@ def _members(operation: Operation, call: Call, *, changes: tuple[str, ...]) -> N
             given = words(node=call.node, jid=jid, affiliation=role)
             page = await link.perform(AFFILIATE, given)
             output.done(AFFILIATE, page, for_programs=call.as_json)
+
+    run(call.url, work)
+
+
+# By hand: many nodes at once, of which the question has the numbers.
+
+
+def _delete(operation: Operation, call: Call, *, match: str | None) -> None:
+    if bool(call.node) is bool(match):
+        stop(ASKED_WRONGLY, "name a node, or --match a part of the names of several")
+    if not match:
+        perform(operation, call)
+        return
+    found = _nodes(call.url, match)
+    if not found:
+        stop(FAILED, f"No node that you manage has {match!r} in its name.")
+    names = ", ".join([*sorted(found)[:NAMED], *(["..."] if len(found) > NAMED else [])])
+    sizes = f"{count(len(found), 'node')} with {count(sum(found.values()), 'item')}"
+    confirm(f"{sizes} will be deleted: {names}.{CANNOT_BE_UNDONE}", yes=call.yes)
+
+    async def work(link: Link) -> None:
+        for node in sorted(found):
+            page = await link.perform(operation, words(node=node))
+            output.done(operation, page, for_programs=call.as_json)
 
     run(call.url, work)
 
@@ -371,6 +469,18 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
     "dead": command_of(
         *(DEAD, _dead),
         click.option("--reasons", is_flag=True, help="Count the dead items by reason instead."),
+        click.option(
+            "--sort",
+            type=click.Choice([value for value, _ in DEATHS.parameter("sort").choices]),
+            help=f"Of all nodes: {DEATHS.parameter('sort').help}",
+        ),
+        click.option("--match", help=f"Of all nodes: {DEATHS.parameter('match').help}"),
+        left_out="node",
+    ),
+    "delete": command_of(
+        *(DELETE, _delete),
+        click.option("--match", help="Delete all nodes with this text in their names."),
+        left_out="node",
     ),
     "discard": command_of(DISCARD, _discard),
     "members": command_of(
@@ -388,7 +498,7 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
 }
 """Commands by the names of their operations."""
 
-ELSEWHERE: Final = frozenset({"affiliate", "events", "reasons"})
+ELSEWHERE: Final = frozenset({"affiliate", "deaths", "events", "reasons"})
 """Operations that `node members`, `events` and `dead` perform."""
 
 GROUPS: Final = {

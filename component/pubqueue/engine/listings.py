@@ -191,6 +191,10 @@ class Keeping(Listing[NodeName], frozen=True, gc=False):
     """Queues in which something is done and kept, by name; `after` is a name."""
 
 
+class DroppingDead(Listing[NodeName], frozen=True, gc=False):
+    """Nodes with a limit on their dead items, by age or number, by name; `after` is a name."""
+
+
 class MovedTo(Listing[str], frozen=True, gc=False):
     """At most one row: the URI of the deleted node's replacement."""
 
@@ -509,6 +513,12 @@ class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
     state: State | None
     payloads: bool
     room: int
+
+
+class DeathBeyond(Listing[int], frozen=True, gc=False):
+    """At most one row: the number of the newest dead letter of the node beyond the `limit` newest; none if there are no more."""
+
+    node: NodeName
 
 
 class Stride(Listing[int], frozen=True, gc=False):

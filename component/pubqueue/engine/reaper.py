@@ -29,7 +29,7 @@ from pubqueue.rules.publish import ResumeFeeding
 from pubqueue.rules.read import Trim
 from pubqueue.rules.schedules import FireSchedule
 from pubqueue.rules.seek import DropDone, ResumeSeeks
-from pubqueue.rules.trimming import ResumeTrims
+from pubqueue.rules.trimming import DropDead, ResumeTrims
 from pubqueue.rules.unlock import Recover
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Reaper:
         self._moving = False
         self._looked_at = NodeName("")
         self._dropped_in = NodeName("")
+        self._dead_in = NodeName("")
         self._beside = beside
         self._aside = SettingAside(clock)
         self._next: Millis | None = None
@@ -172,6 +173,7 @@ class Reaper:
             broker.submit(ComputeSums(), lambda _reply: None)
             broker.submit(DeleteUnused(self._looked_at), self._looked_through)
             broker.submit(DropDone(self._dropped_in), self._dropped)
+            broker.submit(DropDead(self._dead_in), self._dead)
 
     def _looked_through(self, reply: Reply) -> None:
         """Continue after these nodes in the next round: a slice of them in each, however many there are."""
@@ -180,6 +182,10 @@ class Reaper:
     def _dropped(self, reply: Reply) -> None:
         """Likewise of the queues that keep what is done."""
         self._dropped_in = reply.up_to if isinstance(reply, LookedThrough) else NodeName("")
+
+    def _dead(self, reply: Reply) -> None:
+        """Likewise of the nodes that delete dead items by themselves."""
+        self._dead_in = reply.up_to if isinstance(reply, LookedThrough) else NodeName("")
 
     def _moved(self, _reply: Reply) -> None:
         self._moving = False

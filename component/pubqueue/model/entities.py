@@ -269,6 +269,12 @@ class NodeConfig(Struct, frozen=True, gc=False):
     in the same commit."""
     dead_letter_meant: str = ""
     """Not a setting: which node of that name was meant (`rules.access`)."""
+    dead_ttl: int | None = None
+    """Seconds after which a dead item is deleted, counted from its death: one that died here or was moved here, and that no worker holds.
+    Empty: never. It may be deleted later than that."""
+    dead_max: int | None = None
+    """How many dead items are kept, of those that died here or were moved here; beyond that the oldest deaths are deleted. Empty: any
+    number. There may be more for a while."""
     source: str = ""
     """The plain node that feeds the queue: each item that is published there enters the queue in the same commit.
     An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the publish

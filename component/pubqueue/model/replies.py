@@ -100,6 +100,31 @@ class ReasonCount(Struct, frozen=True, gc=False):
     last: Millis
 
 
+class DeathCount(Struct, frozen=True, gc=False):
+    """Dead items of a node that died of one reason (as in `ReasonCount`), and of one last holder's account if they are counted by worker."""
+
+    node: NodeName
+    reason: str
+    worker: Jid | None
+    count: int
+    first: Millis
+    last: Millis
+
+
+class DeathPage(Struct, frozen=True, gc=False):
+    """Dead items of all nodes in groups, in the requested order, of `total` dead items; `more` groups follow the first `through`.
+
+    `whole`: all dead items were examined.
+    """
+
+    groups: tuple[DeathCount, ...]
+    total: int
+    nodes: int
+    through: int
+    more: bool
+    whole: bool
+
+
 class ReasonPage(Struct, frozen=True, gc=False):
     """Reasons of deaths in a node, the most frequent first; `more` follow. `whole`: all dead items were examined."""
 
@@ -209,6 +234,7 @@ SummaryReply = (
     | Peeked
     | History
     | ReasonPage
+    | DeathPage
     | Freed
     | ServiceState
     | ConnectionPage

@@ -9,6 +9,7 @@ from pubqueue.model import replies
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.operations.model import (
     AFTER,
+    MATCH,
     MAX_ROWS,
     NODE,
     NUMBERED_AFTER,
@@ -29,7 +30,14 @@ from pubqueue.operations.model import (
 )
 from pubqueue.operations.nodes import node_of
 from pubqueue.operations.pretty import shown
-from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
+from pubqueue.rules.dead_letters import (
+    Cancel,
+    Discard,
+    Order,
+    ReadDeaths,
+    ReadReasons,
+    Redrive,
+)
 from pubqueue.rules.inspect import Peek, ReadHistory
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
@@ -66,6 +74,12 @@ WHICH: Final = Parameter(
     help="Only items in this state.",
 )
 
+REASON: Final = Parameter(
+    *("reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"),
+    help="Only items that died for this reason, as `pubqueue dead --reasons` shows it; * stands for any text.",
+)
+LISTED: Final = replace(REASON, help="Only items that died for this reason; * stands for any text.")
+
 ABOUT_ITEMS: Final = (
     Column("id", "Item"),
     Column("state", "State"),
@@ -87,10 +101,14 @@ ABOUT_ITEMS: Final = (
 
 
 def _ask_items(by: Principal, given: Given) -> Request:
-    which = given.one("state")
+    which, reason = given.one("state"), given.one("reason")
     state = None if which in {"", ALL} else State(which)
+    if reason and state is not State.DEAD:
+        raise UnfitError("reason: only dead items have died of one; choose their state as well")
     after, most = given.number("after") or 0, given.number("max")
-    return ReadItems(by, node_of(given), after, max=most, state=state, payloads=False)
+    return ReadItems(
+        *(by, node_of(given), after), max=most, state=state, payloads=False, reason=reason
+    )
 
 
 def _items(page: replies.ItemPage, _given: Given) -> Answer:
@@ -134,7 +152,7 @@ ITEMS: Final = Operation(
     "List the items of a node",
     "The items of a node in the order of publishing, in one state or in all.",
     replies.Power.NODES,
-    (NODE, WHICH, NUMBERED_AFTER, MAX_ROWS),
+    (NODE, WHICH, LISTED, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_ITEMS,
     _ask_items,
     _items,
@@ -558,12 +576,6 @@ ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, PURGE, EVENTS)
 REVIVED: Final = 1_000
 """The maximum of one redrive without names; there may be more then."""
 
-REASON: Final = Parameter(
-    *("reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"),
-    help="Only items that died for this reason, as `pubqueue dead --reasons` shows it; * stands for any text.",
-)
-LISTED: Final = replace(REASON, help="Only items that died for this reason; * stands for any text.")
-
 THROUGH: Final = Column("through", "Scanned up to", more=True)
 """Where to continue: dead items are looked at in parts."""
 
@@ -619,8 +631,9 @@ DEAD: Final = Operation(
     _ask_dead,
     _dead,
     place="death",
-    manual="List the dead items of a node.\n\n"
-    "Lists items that died here and items that arrived here dead, in the order of their deaths, each with its last error. With --reasons,"
+    manual="List dead items.\n\n"
+    "Without a node, counts the dead items of all nodes by node and reason, the most frequent first; --sort changes the order. With a node,"
+    " lists items that died here and items that arrived here dead, in the order of their deaths, each with its last error. With --reasons,"
     " lists the reasons instead, the most frequent first. `pubqueue redrive` and `pubqueue discard` accept a reason too.",
 )
 
@@ -650,6 +663,69 @@ REASONS: Final = Operation(
     ),
     _reasons,
     place="reason",
+)
+
+
+def _ask_deaths(by: Principal, given: Given) -> Request:
+    return ReadDeaths(
+        by,
+        Order(given.one("sort") or Order.COUNT),
+        containing=given.one("match"),
+        only=node_of(given) if given.one("node") else None,
+        reason=given.one("reason"),
+        after=given.number("after") or 0,
+        most=given.number("max"),
+    )
+
+
+def _deaths(page: replies.DeathPage, given: Given) -> Answer:
+    place = given.number("after") or 0
+    rows = tuple(
+        (one.node, one.reason, one.count, one.worker, one.last, one.first, place + at)
+        for at, one in enumerate(page.groups, 1)
+    )
+    note = f"{count(page.total, 'dead item')} in {count(page.nodes, 'node')}"
+    note += "." if page.whole else "; there are more, which were not counted."
+    return Answer(note, rows, str(page.through), more=page.more)
+
+
+DEATHS: Final = Operation(
+    "deaths",
+    "List the dead items of all nodes",
+    "The dead items of all nodes that you manage, counted by node and reason. Reasons that differ only in numbers or ids count as one, with * in their place.",
+    replies.Power.NODES,
+    (
+        Parameter(
+            *("sort", ParameterKind.CHOICE, "Order"),
+            choices=(
+                (Order.COUNT.value, "The most dead items first"),
+                (Order.REASON.value, "By reason"),
+                (Order.QUEUE.value, "By node"),
+                (Order.AGE.value, "The oldest death first"),
+                (Order.WORKER.value, "By worker: counted by the account that held them last, too"),
+            ),
+            usual=Order.COUNT.value,
+            help="The order. With worker, items are also counted by the account that held them last.",
+        ),
+        Parameter("node", ParameterKind.NODE, "Only of this node"),
+        MATCH,
+        LISTED,
+        NUMBERED_AFTER,
+        MAX_ROWS,
+    ),
+    (
+        Column("node", "Node"),
+        Column("reason", "Reason"),
+        Column("count", "Dead items", Cell.COUNT),
+        Column("worker", "Last held by"),
+        Column("last", "Last death", Cell.MOMENT),
+        Column("first", "First death", Cell.MOMENT),
+        Column("place", "Place", Cell.COUNT, more=True),
+    ),
+    _ask_deaths,
+    _deaths,
+    place="place",
+    sums=True,
 )
 
 
@@ -765,4 +841,4 @@ DISCARD: Final = Operation(
     " with 1 if an item that you name is not dead.",
 )
 
-ON_DEAD: Final = (DEAD, REASONS, REDRIVE, DISCARD)
+ON_DEAD: Final = (DEAD, REASONS, DEATHS, REDRIVE, DISCARD)

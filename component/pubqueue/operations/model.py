@@ -323,6 +323,10 @@ class Operation:
 NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)
 AFTER: Final = Parameter("after", ParameterKind.TEXT, "After this row")
 NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "After this number")
+MATCH: Final = Parameter(
+    *("match", ParameterKind.TEXT, "Only nodes with this in their names"),
+    help="Only nodes with this text in their names; upper and lower case are the same.",
+)
 MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "Maximum rows")
 OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
 """Parameters that select a page of a long answer; people go from one page to the next."""

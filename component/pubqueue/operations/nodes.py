@@ -9,6 +9,7 @@ from pubqueue.model.entities import Affiliation, Jid, NodeName
 from pubqueue.model.replies import Page, Power
 from pubqueue.operations.model import (
     AFTER,
+    MATCH,
     MAX_ROWS,
     NODE,
     Action,
@@ -56,14 +57,15 @@ def state_of(config: NodeConfig) -> str:
 
 
 def _ask_queues(by: Principal, given: Given) -> Request:
-    after = given.one("after")
-    return ReadNodes(by, NodeName(after) if after else None, given.number("max"), managed=True)
+    after = NodeName(given.one("after")) if given.one("after") else None
+    containing = given.one("match")
+    return ReadNodes(by, after, given.number("max"), managed=True, containing=containing)
 
 
 def _queues(page: NodePage, _given: Given) -> Answer:
     note = f"{count(len(page.entries), 'node')}{', and there are more' if page.more else ''}."
     note += " Done per minute: by this process, over the last five minutes."
-    through = page.entries[-1].node.name if page.entries else ""
+    through = page.through or (page.entries[-1].node.name if page.entries else "")
     return Answer(
         note,
         tuple(map(_queue, page.entries)),
@@ -96,6 +98,7 @@ def _queue(entry: NodeEntry) -> Row:
         entry.node.done if config.keep_done or entry.node.done else None,
         None if config.left_out is None else config.left_out.items,
         None if config.left_out is None else config.left_out.why,
+        entry.node.items,
     )
 
 
@@ -104,7 +107,7 @@ QUEUES: Final = Operation(
     "List the queues",
     "The nodes that you manage, by name, with their waiting, delayed, in-flight and dead items.",
     Power.NODES,
-    (AFTER, MAX_ROWS),
+    (MATCH, AFTER, MAX_ROWS),
     (
         Column("node", "Node"),
         Column("state", "State"),
@@ -126,6 +129,7 @@ QUEUES: Final = Operation(
         Column("done", "Done and kept", Cell.COUNT, more=True),
         Column("left_out", "Left out", Cell.COUNT, more=True),
         Column("left_out_why", "Why the last was left out", more=True),
+        Column("items", "Items", Cell.COUNT, more=True),
     ),
     _ask_queues,
     _queues,

@@ -236,6 +236,7 @@ SORT: Final = Parameter(
 PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
 CONTAINING: Final = Parameter(
     *("containing", ParameterKind.TEXT, "Only names that contain this"),
+    option="--match",
     help="Only names that contain this text.",
 )
 

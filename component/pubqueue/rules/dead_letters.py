@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import RemoveItem, Revive
-from pubqueue.model.decision import Cancelled, Decision, Read, Redriven, Refusal, Request, refuse
-from pubqueue.model.entities import State
+from pubqueue.model.decision import (
+    Cancelled,
+    Decision,
+    Done,
+    Read,
+    Redriven,
+    Refusal,
+    Request,
+    refuse,
+)
+from pubqueue.model.entities import State, account_of
 from pubqueue.model.notices import Retracted
-from pubqueue.model.replies import ReasonCount, ReasonPage
+from pubqueue.model.replies import DeathCount, DeathPage, Power, ReasonCount, ReasonPage
 from pubqueue.model.sums import DAMAGED, is_damaged
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
-from pubqueue.rules.inspect import OWNERS, objection
+from pubqueue.rules.inspect import FOR, OWNERS, objection
 from pubqueue.rules.publish import turned_away
 from pubqueue.rules.room import left_in
 from pubqueue.rules.settle import Verb, judge, to_holders
 from pubqueue.rules.unlock import absent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pubqueue.model.entities import (
         Affiliation,
@@ -371,6 +381,120 @@ def _page(
     room = PAGE if request.most is None else max(1, min(request.most, PAGE))
     shown = tuple(ordered[at : at + room])
     return ReasonPage(node, shown, looked, more=len(ordered) > at + room, whole=whole)
+
+
+# The dead items of all nodes that the principal manages, in groups by node and reason.
+#
+# Nodes are walked by name, and the dead items of each, a slice at a time with other readers in between. Only the groups are kept, so an
+# answer is bounded, however many nodes and dead items there are.
+
+MAX_GROUPS: Final = 1_000
+"""Groups that are counted separately; any further death is counted under `*` of its node."""
+
+GROUPS: Final = 200
+"""Groups in one answer."""
+
+MAX_WALKED: Final = 20_000
+"""Nodes that are walked for one answer."""
+
+
+@unique
+class Order(StrEnum):
+    """The order of groups of dead items."""
+
+    COUNT = "count"
+    """The most dead items first."""
+    REASON = "reason"
+    QUEUE = "queue"
+    AGE = "age"
+    """The oldest death first."""
+    WORKER = "worker"
+    """By the account that held the items last, which are then groups of their own."""
+
+
+# fmt: off
+_PLACES: Final[dict[Order, Callable[[DeathCount], tuple[object, ...]]]] = {
+    Order.COUNT:  lambda one: (-one.count, one.node, one.reason),
+    Order.REASON: lambda one: (one.reason, -one.count, one.node),
+    Order.QUEUE:  lambda one: (one.node, -one.count, one.reason),
+    Order.AGE:    lambda one: (one.first, one.node, one.reason),
+    Order.WORKER: lambda one: (one.worker or "", -one.count, one.node, one.reason),
+}
+# fmt: on
+
+
+class ReadDeaths(Read, frozen=True, gc=False):
+    """Request groups of dead items after the first `after`: of nodes with `containing` in their names, or of the node `only`, and of a `reason`.
+
+    `known` are the groups of the steps before; these have walked `walked` nodes up to `at`, and of that node the items up to `behind`.
+    """
+
+    order: Order = Order.COUNT
+    containing: str = ""
+    only: NodeName | None = None
+    reason: str = ""
+    after: int = 0
+    most: int | None = None
+    at: NodeName | None = None
+    behind: int = 0
+    known: tuple[DeathCount, ...] = ()
+    looked: int = 0
+    walked: int = 0
+
+
+class DeathsFacts(Struct, frozen=True, gc=False):
+    """The next dead items, and where the step ended: the node and the number there; None at the end of all nodes.
+
+    `manages` is whether the principal manages any node at all.
+    """
+
+    manages: bool
+    items: tuple[Item, ...] = ()
+    walked: int = 0
+    place: tuple[NodeName, int] | None = None
+
+
+def read_deaths(request: ReadDeaths, facts: DeathsFacts) -> Decision:
+    """Count a step, and answer after the last one."""
+    if not (request.by.admin or facts.manages):
+        return refuse(Refusal.FORBIDDEN, FOR[Power.NODES])
+    known = _grouped(request, facts.items)
+    looked, walked = request.looked + len(facts.items), request.walked + facts.walked
+    if facts.place is not None and looked < DEATHS_LOOKED_AT and walked < MAX_WALKED:
+        at, behind = facts.place
+        words = {"known": known, "looked": looked, "walked": walked}
+        return Decision(Done(), then=replace(request, at=at, behind=behind, **words))
+    ordered = sorted(known, key=_PLACES[request.order])
+    room = GROUPS if request.most is None else max(1, min(request.most, GROUPS))
+    shown = tuple(ordered[request.after : request.after + room])
+    through = request.after + len(shown)
+    page = DeathPage(
+        shown,
+        sum(one.count for one in known),
+        len({one.node for one in known}),
+        through,
+        more=through < len(ordered),
+        whole=facts.place is None,
+    )
+    return Decision(page)
+
+
+def _grouped(request: ReadDeaths, items: tuple[Item, ...]) -> tuple[DeathCount, ...]:
+    """Return the groups including these items."""
+    groups = {(one.node, one.reason, one.worker): one for one in request.known}
+    for item in items:
+        letter = item.dead_letter
+        if letter is None or not matches(request.reason, letter.reason):
+            continue
+        is_told = request.order is Order.WORKER and letter.holder is not None
+        worker = account_of(letter.holder) if is_told and letter.holder else None
+        key = item.node, shape(letter.reason), worker
+        if key not in groups and len(groups) >= MAX_GROUPS:
+            key = item.node, ANY, None
+        before = groups.get(key) or DeathCount(*key, 0, letter.at, letter.at)
+        first, last = min(before.first, letter.at), max(before.last, letter.at)
+        groups[key] = DeathCount(*key, before.count + 1, first, last)
+    return tuple(groups.values())
 
 
 # Reasons of deaths, grouped if they differ in numbers and ids only.

@@ -20,6 +20,7 @@ from pubqueue.rules.deliveries import GiveUpUnanswered
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.presence import WORKER_LOST, Bounce, FreeLeft, Leave
 from pubqueue.rules.settle import UNEXPLAINED, Outcome, Settle, finishes, last_holder
+from pubqueue.rules.trimming import DropDead
 from pubqueue.rules.unlock import Dismiss, FreeHeld, FreeLocks
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 BY_OWNER: Final = "an owner ended the lock"
 CAME_BACK: Final = "the delivery came back"
 REPLACED: Final = "replaced"
+OUTLIVED: Final = "dead for longer than it is kept, or too many dead items"
 
 
 def _nothing(_asked: object, _change: Change, _now: Millis) -> tuple[LogEntry, ...]:
@@ -116,7 +118,8 @@ def _removed(asked: object, change: changes.RemoveItem, now: Millis) -> tuple[Lo
         return ()
     done = isinstance(asked, Settle) and finishes(asked, change.item)
     if not done:
-        return (_of(EventKind.RETRACTED, change.item, now),)
+        why = OUTLIVED if isinstance(asked, DropDead) else ""
+        return (_of(EventKind.RETRACTED, change.item, now, why),)
     item = change.item
     if item.holder is None:  # a late answer has no lock
         item = replace(item, holder=last_holder(item))

@@ -222,6 +222,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "lock_longest":               Setting(_whole_or_nothing(1, YEAR), _write_or_nothing),
     "max_failures":               Setting(whole(1, 10**6)),
     "dead_letter_node":           _TEXT,
+    "dead_ttl":                   Setting(_whole_or_nothing(1, 100 * YEAR), _write_or_nothing),
+    "dead_max":                   Setting(_whole_or_nothing(1, 100_000), _write_or_nothing),
     "source":                     _TEXT,
     "filter":                     Setting(_filter),
     "backoff_min":                Setting(whole(0, DAY)),

@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.changes import AddItem, BeginTrim, CallGroups, EndTrim, RemoveItem, SetLife
-from pubqueue.model.decision import Decision, Done, Published, Request
-from pubqueue.model.entities import NO_TIME, Jid, NodeFull, State, later, seconds
+from pubqueue.model.decision import Decision, Done, LookedThrough, Published, Request
+from pubqueue.model.entities import NO_TIME, Jid, NodeFull, NodeName, State, later, seconds
 from pubqueue.model.notices import NOBODY, Retracted, announce, notify
 from pubqueue.rules.audience import ReviewSubscribers
 from pubqueue.rules.room import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pubqueue.model.changes import Change
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import Item, Millis, Node, NodeConfig, NodeName
+    from pubqueue.model.entities import Item, Millis, Node, NodeConfig
     from pubqueue.model.notices import Audience
     from pubqueue.rules.publication import Publish, PublishFacts
 
@@ -224,6 +224,50 @@ def _cut_lives(node: Node, items: tuple[Item, ...]) -> tuple[Change, ...]:
 def resume(_request: ResumeTrims, facts: ResumeTrimsFacts) -> Decision:
     """Continue with a node that still has to be trimmed."""
     return Decision(Done(), then=None if facts.node is None else TrimItems(facts.node))
+
+
+# How long dead items are kept in a node, and how many: by `dead_ttl` and `dead_max`.
+#
+# A death is not delayed by this: what is too old, or too much, is deleted slice by slice from time to time, the oldest death first.
+
+DEAD_SLICE: Final = 500
+"""Dead items that one step looks at."""
+
+DEAD_LOOKED_AT: Final = 100
+"""Nodes that one step looks at."""
+
+
+class DropDead(Request, frozen=True, gc=False):
+    """Delete dead items that are no longer kept, in the next nodes behind `after`, by name."""
+
+    after: NodeName = NodeName("")
+
+
+class DropDeadFacts(Struct, frozen=True, gc=False):
+    """The first node in which dead items have to go, and these; and where the next look begins, empty at the end."""
+
+    items: tuple[Item, ...] = ()
+    next: NodeName = NodeName("")
+
+
+def outlived(config: NodeConfig, items: Iterable[Item], beyond: int, now: Millis) -> list[Item]:
+    """Return those of a node's dead items that are too old, or whose deaths have the number `beyond` or a lower one."""
+    end = None if config.dead_ttl is None else now - seconds(config.dead_ttl)
+    return [
+        item
+        for item in items
+        if (letter := item.dead_letter) is not None
+        and item.state is not State.LOCKED
+        and (letter.number <= beyond or (end is not None and letter.at <= end))
+    ]
+
+
+def drop_dead(request: DropDead, facts: DropDeadFacts) -> Decision:
+    """Delete a slice, and look again; or return how far everything was looked through."""
+    if not facts.items:
+        return Decision(LookedThrough(facts.next))
+    gone = tuple(map(RemoveItem, facts.items))
+    return Decision(LookedThrough(request.after), gone, then=request)
 
 
 # Publishing to a plain node (XEP-0060 4.3, 7.1).

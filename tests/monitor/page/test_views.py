@@ -2,9 +2,12 @@
 
 from faces.listener.test_connection import Source
 from harness.batches.facts import ANN, JOBS
-from harness.batches.queue_requests import a_queue, joins, publishes, retracts
-from harness.operators.browser import LOOK
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.operators.browser import CHANGE, LOOK
 from monitor.page.test_site import visitor
+
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.settle import Outcome
 
 __all__ = ["visitor"]
 
@@ -57,3 +60,18 @@ async def test_without_an_event_log_an_item_tells_its_history_itself(service, vi
     _, _, text = await visitor.get("/ui/item?node=jobs&id=a")
     assert steps(text) == ["published"]
     assert "keeps no event log" in text
+
+
+async def test_the_dead_items_of_all_queues_are_on_one_page(service, visitor):
+    others = NodeName("mails")
+    await service.do(a_queue(), a_queue(others), joins(ANN), joins(ANN, node=others))
+    await service.do(publishes("a"), publishes("b", node=others))
+    for node, item in ((JOBS, "a"), (others, "b")):
+        await service.do(unlocks(ANN, item, node=node, outcome=Outcome.REJECT, reason="no seat 7"))
+    await visitor.log_in(CHANGE)
+    status, _, text = await visitor.get("/ui/dead?sort=worker")
+    assert (status, "2 dead items in 2 nodes" in text, "ann@x" in text) == (200, True, True)
+    _, _, text = await visitor.get("/ui/dead?q=mail")
+    assert "1 dead item in 1 node" in text
+    assert "action=discard-reason&amp;node=mails&amp;reason=no+seat" in text.replace("%20", "+")
+    assert (await visitor.get("/ui/dead?sort=color"))[0] == 400

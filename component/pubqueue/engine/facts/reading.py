@@ -10,26 +10,36 @@ from pubqueue.engine import listings
 from pubqueue.engine.facts.managing import backward, drop_former, owners_to_notify, place_of
 from pubqueue.engine.facts.publishing import oldest
 from pubqueue.model import replies
-from pubqueue.model.entities import Affiliation, Millis, State
+from pubqueue.model.entities import Affiliation, Millis, NodeName, State
 from pubqueue.model.replies import Part, part_of, room_of
 from pubqueue.rules import access, read, retrieve
 from pubqueue.rules.access import Action
 from pubqueue.rules.audience import CROWD
-from pubqueue.rules.dead_letters import CANCEL_SLICE, Candidate, RedriveFacts, is_of, matches
+from pubqueue.rules.dead_letters import (
+    CANCEL_SLICE,
+    DEATHS_SLICE,
+    Candidate,
+    DeathsFacts,
+    RedriveFacts,
+    is_of,
+    matches,
+)
 from pubqueue.rules.inspect import objection
 from pubqueue.rules.retrieve import AskNewestFacts, Order, ReadNewerFacts, RetrieveFacts, no_page
 from pubqueue.rules.survey import slice_of
+from pubqueue.rules.trimming import DEAD_LOOKED_AT, DEAD_SLICE, DropDeadFacts, outlived
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
-    from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName, Principal
+    from pubqueue.model.entities import Item, ItemId, Jid, Node, Principal
     from pubqueue.model.replies import ItemEntry, Page
-    from pubqueue.rules.dead_letters import Redrive
+    from pubqueue.rules.dead_letters import ReadDeaths, Redrive
     from pubqueue.rules.retrieve import AskNewest, ReadNewer, Retrieve
     from pubqueue.rules.survey import ReadSurvey
+    from pubqueue.rules.trimming import DropDead
 
     Rows = list[tuple[Item, bytes]]
     Holders = tuple[Jid, ...] | None
@@ -204,6 +214,55 @@ def _too_large(context: Context, node: Node) -> int:
     if most <= largest:
         return 0
     return next(iter(rows.page(listings.TooLarge(node.name, largest))), 0)
+
+
+WALKED: Final = 500
+"""Nodes that are walked in one step when dead items are looked for in all of them."""
+
+
+def for_deaths(context: Context, request: ReadDeaths) -> DeathsFacts:
+    """Return the next dead items of the nodes that the principal manages."""
+    rows, by = context.rows, request.by
+    behind = request.behind
+    wanted = request.containing.casefold()
+    if request.only is not None:
+        one = _one(rows, by, request.only)
+        nodes, more = [known.node.name for known in one if read.owns(by, known)], False
+    else:
+        nodes = [] if request.at is None or not behind else [request.at]
+        nodes += [known.node.name for known in _known(rows, by, request.at, WALKED, MANAGERS)]
+        more = len(nodes) >= WALKED
+    items: list[Item] = []
+    for walked, name in enumerate(nodes, 1):
+        if wanted not in name.casefold():
+            continue
+        left = DEATHS_SLICE - len(items)
+        found = rows.page(listings.DeadItems(name), behind or None, left)
+        items += found
+        behind = 0
+        if len(found) == left:
+            return DeathsFacts(True, tuple(items), walked, (name, found[-1].seq))  # noqa: FBT003  # it manages one
+    place = (nodes[-1], 0) if more else None
+    return DeathsFacts(bool(nodes) or request.walked > 0, tuple(items), len(nodes), place)
+
+
+def for_drop_dead(context: Context, request: DropDead) -> DropDeadFacts:
+    """Return dead items that have to go, of the next node that has any."""
+    rows = context.rows
+    names = rows.page(listings.DroppingDead(), request.after or None, DEAD_LOOKED_AT)
+    for name in names:
+        node = rows.node(name)
+        if node is not None and (gone := _outlived(context, node)):
+            return DropDeadFacts(tuple(gone))
+    return DropDeadFacts(next=names[-1] if len(names) == DEAD_LOOKED_AT else NodeName(""))
+
+
+def _outlived(context: Context, node: Node) -> list[Item]:
+    rows, most = context.rows, node.config.dead_max
+    over = [] if most is None else rows.page(listings.DeathBeyond(node.name), None, most)
+    listing = listings.ItemEntries(node.name, LAST, State.DEAD, payloads=False, room=0)
+    found = [entry.item for entry in rows.page(listing, 0, DEAD_SLICE)]
+    return outlived(node.config, found, over[0] if over else 0, context.now)
 
 
 def for_survey(context: Context, request: ReadSurvey) -> read.ReadFacts:

@@ -22,6 +22,7 @@ from pubqueue.monitor.page.logins import FACE, HELD
 from pubqueue.operations.model import Given, Of
 from pubqueue.operations.service import place_from
 from pubqueue.operations.table import OPERATIONS
+from pubqueue.rules.dead_letters import Order
 from pubqueue.rules.survey import Sort
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ PART: Final = "X-Pubqueue-Part"
 """A header with which the script requests only the part that changes."""
 
 CHANGING: Final = frozenset(
-    {"queues.html", "queue.html", "items.html", "item.html", "reasons.html"}
+    {"queues.html", "queue.html", "items.html", "item.html", "reasons.html", "dead.html"}
 )
 """Pages of which the script updates a part, which is a template of its own."""
 
@@ -123,6 +124,7 @@ class Site:
         pages.router.add_get("/queue", self._open(self._queue))
         pages.router.add_get("/items", self._open(self._items))
         pages.router.add_get("/reasons", self._open(self._reasons))
+        pages.router.add_get("/dead", self._open(self._dead))
         pages.router.add_get("/item", self._open(self._item))
         pages.router.add_get("/ask", self._open(self._ask))
         pages.router.add_post("/do", self._open(self._do))
@@ -335,6 +337,16 @@ class Site:
         title = f"Reasons of dead items in {node}"
         words = {"title": title, "page": page, "of_reason": OF_REASON}
         return self._shown(request, "reasons.html", session, **words)
+
+    async def _dead(self, request: web.Request, session: Login) -> web.StreamResponse:
+        wanted, after = request.query.get("q", "").strip()[:200], number_of(request, "after")
+        try:
+            order = Order(request.query.get("sort") or Order.COUNT)
+        except ValueError as odd:  # an order that no page has a link to
+            raise web.HTTPBadRequest(reason="There is no such sort order.") from odd
+        page = await views.deaths(self.ask, self._by, order, wanted, after)
+        words = {"title": "Dead items", "page": page, "of_reason": OF_REASON}
+        return self._shown(request, "dead.html", session, orders=views.ORDERS, **words)
 
     async def _item(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, item = node_of(request), ItemId(request.query.get("id", ""))

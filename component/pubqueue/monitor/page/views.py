@@ -18,7 +18,7 @@ from pubqueue.monitor.page import plots
 from pubqueue.operations import nodes
 from pubqueue.operations.pretty import Shown, shown
 from pubqueue.operations.service import place_in_words
-from pubqueue.rules.dead_letters import ReadReasons
+from pubqueue.rules.dead_letters import Order, ReadDeaths, ReadReasons
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.inspect import Peek, ReadConnections, ReadHistory, ReadWorkers
 from pubqueue.rules.read import ReadItems, ReadNodes
@@ -52,6 +52,15 @@ STEPS: Final = 100
 
 SHOWN: Final = 4_000
 """Characters of a payload that are shown."""
+
+ORDERS: Final = (
+    (Order.COUNT.value, "Most"),
+    (Order.REASON.value, "By reason"),
+    (Order.QUEUE.value, "By queue"),
+    (Order.AGE.value, "Oldest"),
+    (Order.WORKER.value, "By worker"),
+)
+"""The orders of dead items, each with its label."""
 
 STATES: Final = (
     ("", "All items"),
@@ -149,6 +158,15 @@ class Reasons(Struct, frozen=True):
     more: bool
     whole: bool
     after: str
+
+
+class Deaths(Struct, frozen=True):
+    """The dead items of all nodes, or of those with the text in their names, in groups after the first `after`."""
+
+    found: replies.DeathPage
+    order: str
+    wanted: str
+    after: int
 
 
 class OneItem(Struct, frozen=True):
@@ -277,6 +295,12 @@ async def reasons(ask: Ask, by: Principal, name: NodeName, after: str) -> Reason
     """Return why the dead items of a node died."""
     reply = await _asked(ask, ReadReasons(by, name, after or None), replies.ReasonPage)
     return Reasons(name, reply.reasons, reply.looked, reply.more, reply.whole, after)
+
+
+async def deaths(ask: Ask, by: Principal, order: Order, wanted: str, after: int) -> Deaths:
+    """Return the next groups of dead items of all nodes, in that order."""
+    request = ReadDeaths(by, order, containing=wanted, after=after, most=ROWS)
+    return Deaths(await _asked(ask, request, replies.DeathPage), order.value, wanted, after)
 
 
 async def item(

@@ -190,6 +190,13 @@ def _newest(
     return [int(session.row(query, session.contents_of(which.node))[0])][:limit]
 
 
+def _beyond(
+    session: SqlSession, which: listings.DeathBeyond, _after: object, limit: int
+) -> list[int]:
+    rows = session.rows("death_beyond", session.contents_of(which.node), limit)
+    return [int(row[0]) for row in rows]
+
+
 # fmt: off
 ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     listings.ItemIds:               item_ids,
@@ -209,6 +216,7 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.ItemEntries:           _shown,
     listings.Stride:                paged("number_further_on", 0, firsts, of=SqlSession.contents_of),
     listings.NewestItem:            _newest,
+    listings.DeathBeyond:           _beyond,
     listings.NewestItems:           _newest_of_each,
     listings.GroupTurns:            _group_turns,
     listings.GroupLines:            _group_lines,

@@ -326,6 +326,7 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.Trims:                 paged("trims", "", firsts),
     listings.Seeks:                 paged("seeks_under_way", "", firsts),
     listings.Keeping:               paged("queues_that_keep", "", firsts),
+    listings.DroppingDead:          paged("nodes_that_drop_dead", "", firsts),
     listings.NodeSums:              paged("node_sums", ("", 0), lambda _, rows: [(last, Holding(*facts)) for *facts, last in rows]),
     listings.MovedTo:               _moved_to,
     listings.FormerSubscribers:     paged("former_subscribers", "", firsts, of=lambda _, node: node),

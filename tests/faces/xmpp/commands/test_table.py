@@ -44,6 +44,7 @@ def test_no_two_commands_have_one_label():
 
 ANYBODYS = {
     *("ReadNodes", "ReadSurvey", "AskService", "ListSchedules", "ReadConnections", "ListMessages"),
+    "ReadDeaths",
     "ListRegistrations",  # one's own, and those of one's nodes
 }
 

@@ -50,6 +50,8 @@ FIELDS_TABLE = {
     "x-queueing#unused_expire": ("text-single", "", ["", "1", str(100 * YEAR)], ["0", "1.5"]),
     "x-queueing#keep_done": ("boolean", "0", ["0", "1"], ["2", "yes", ""]),
     "x-queueing#expired": ("list-single", "dead", ["dead", "drop", "truncate"], ["", "gone"]),
+    "x-queueing#dead_ttl": ("text-single", "", ["", "1", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
+    "x-queueing#dead_max": ("text-single", "", ["", "1", "100000"], ["0", "100001"]),
     "x-queueing#max_failures": ("text-single", "20", ["1", "1000000"], ["0", "1000001"]),
     "x-queueing#dead_letter_node": ("text-single", "", ["", "dead"], ["x" * 1024]),
     "x-queueing#source": ("text-single", "", ["", "news"], ["x" * 1024]),

@@ -260,7 +260,7 @@ BY_HAND: Final[Mapping[str, Command]] = {
 # fmt: off
 ORDER: Final = (
     "overview", "queues", "workers", "events", "pause", "resume", "pause-publishing", "resume-publishing",
-    "items", "dead", "reasons", "peek", "item", "redrive", "discard", "cancel", "release", "purge",
+    "items", "dead", "reasons", "deaths", "peek", "item", "redrive", "discard", "cancel", "release", "purge",
     "end-subscription", "members", "affiliate", "get-pending",
     "schedules", "schedule-show", "schedule-add", "schedule-change", "schedule-remove", "schedule-pause",
     "schedule-resume", "schedule-fire",

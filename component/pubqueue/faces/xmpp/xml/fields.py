@@ -74,6 +74,8 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#keep_done", "boolean", "Items that were retracted by their workers are kept and can be brought back", "keep_done"),
     Field("x-queueing#max_failures", "text-single", "Number of failures after which an item is dead", "max_failures"),
     Field("x-queueing#dead_letter_node", "text-single", "Node that receives dead items; empty: they stay in this node", "dead_letter_node"),
+    Field("x-queueing#dead_ttl", "text-single", "Seconds until a dead item is deleted; empty: never", "dead_ttl"),
+    Field("x-queueing#dead_max", "text-single", "Number of dead items that are kept; empty: any", "dead_max"),
     Field("x-queueing#source", "text-single", "Plain node whose items also enter this queue; empty: none", "source"),
     Field("x-queueing#filter", "text-single", "Which items of the source enter this queue, by their headers; empty: all", "filter"),
     Field("x-queueing#backoff_min", "text-single", "Seconds of delay after the first failure", "backoff_min"),

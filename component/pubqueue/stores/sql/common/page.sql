@@ -42,6 +42,10 @@ SELECT n.name FROM seek s %(join)s node n ON n.id = s.node_id WHERE n.name > $1 
 -- queues_that_keep: queues that keep done items
 SELECT name FROM node WHERE done > 0 AND name > $1 ORDER BY name LIMIT $2;
 
+-- nodes_that_drop_dead: nodes that delete dead items by themselves; the condition is that of the index node_dead_kept
+SELECT name FROM node WHERE config LIKE '%"dead_ttl":%' AND config NOT LIKE '%"dead_ttl":null,"dead_max":null%'
+    AND name > $1 ORDER BY name LIMIT $2;
+
 -- moved_to: the new address of a deleted node
 SELECT uri FROM moved_node WHERE name = $1;
 
@@ -106,6 +110,9 @@ SELECT coalesce(max(seq), 0) FROM item WHERE node_id = $1;
 
 -- newest_death: the highest number of a death in a node
 SELECT coalesce(max(death), 0) FROM item WHERE node_id = $1 AND death IS NOT NULL;
+
+-- death_beyond: the newest of the deaths in a node that are not among so many newest
+SELECT death FROM item WHERE node_id = $1 AND death IS NOT NULL ORDER BY death DESC LIMIT 1 OFFSET $2::bigint;
 
 -- count_dead: how many of the next dead letters are in the node, how many were examined, and the last one
 SELECT count(*) FILTER (WHERE d.state = 'dead'), count(*), max(d.death) FROM (
