@@ -22,8 +22,19 @@ def carried(text):
     return f"<json xmlns='urn:xmpp:json:0'>{escaped}</json>".encode()
 
 
+def test_escapes_of_what_can_be_read_are_read():
+    text = r'{"a":"\u00c4\ud83d\ude00 \\u00c4 \u0022 \u005c \u0007 \u202e \ud83d \n"}'
+    expected = (
+        '{\n  "a": "\u00c4\U0001f600 ' + r'\\u00c4 \u0022 \u005c \u0007 \u202e \ud83d \n"' + "\n}"
+    )
+    assert readable(carried(text)) == expected
+    assert json.loads(expected) == json.loads(text)
+
+
 def test_the_published_content_is_unchanged():
-    text = r'{"a":[1,{"b":null,"b":1.50}],"n":12345678901234567890.0,"e":{},"l":[ ],"t":"ä\u00e4: [{,\"<&"}'
+    text = (
+        r'{"a":[1,{"b":null,"b":1.50}],"n":12345678901234567890.0,"e":{},"l":[ ],"t":"ä: [{,\"<&"}'
+    )
     assert (
         readable(carried(text))
         == r"""{
@@ -37,7 +48,7 @@ def test_the_published_content_is_unchanged():
   "n": 12345678901234567890.0,
   "e": {},
   "l": [],
-  "t": "ä\u00e4: [{,\"<&"
+  "t": "ä: [{,\"<&"
 }"""
     )
 

@@ -300,7 +300,8 @@ async def _burst(link: Link) -> Finding:
     if took > THROTTLED:
         return look(
             "rate",
-            f"only about {rate:.0f} KB/s reach the service: the server's rate limits slow this account down",
+            f"only about {rate:.0f} KB/s reach the service: the server's rate limits slow this account down; "
+            "exempt it (unlimited_jids of Prosody, the ACL queue_clients of ejabberd)",
         )
     return good("rate", f"{BURST} pings of 2 KB took {took * 1000:.0f} ms")
 

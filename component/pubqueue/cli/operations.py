@@ -79,7 +79,7 @@ def perform(operation: Operation, call: Call) -> None:
 
 
 def ask(call: Call, sentence: str, counted: Callable[[], str]) -> None:
-    """Ask for confirmation, on a terminal with the numbers that the service has; without a terminal nobody is asked."""
+    """Ask for confirmation, on a terminal with the numbers that the service has; without a terminal --yes is required."""
     if not call.yes:
         confirm(counted() if sys.stdin.isatty() else sentence, yes=False)
 

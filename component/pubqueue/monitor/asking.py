@@ -42,8 +42,11 @@ class SilentError(Exception):
 class RefusedError(Exception):
     """The core refused; the reply has the reason."""
 
-    def __init__(self, reply: Refused) -> None:
-        super().__init__(reply.reason or reply.refusal.name.lower().replace("_", " "))
+    def __init__(self, reply: Refused, node: str = "") -> None:
+        words = reply.refusal.name.lower().replace("_", " ")
+        if node and reply.refusal is Refusal.NODE_NOT_FOUND:
+            words = f"there is no node {node}"
+        super().__init__(reply.reason or words)
         self.reply = reply
 
 
@@ -73,7 +76,7 @@ class Asking:
         if isinstance(reply, Refused):
             if reply.refusal is Refusal.STORE_FAILED:
                 raise SilentError(reply.reason or "The store does not answer.")
-            raise RefusedError(reply)
+            raise RefusedError(reply, getattr(request, "node", None) or "")
         return reply
 
     async def perform(

@@ -1,4 +1,4 @@
-"""Payloads in readable form: JSON on several lines, with every token as it was published; text; bytes in hexadecimal."""
+"""Payloads in readable form: JSON on several lines, with escaped letters as letters; text; bytes in hexadecimal."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ ROW: Final = 16
 """Bytes of a line in hexadecimal."""
 
 _WORDS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+_ESCAPE: Final = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
+)
+"""An escape in a string of JSON: two halves of a character, one character, or a backslash and what it is before."""
 
 
 class Shown(Struct, frozen=True):
@@ -92,8 +98,8 @@ def _dump(data: bytes) -> str:
 def readable(payload: bytes) -> str | None:
     """Return the JSON of a payload, on several lines; None if it has none, or is very large.
 
-    Numbers, repeated names and escapes stay as they were published: only the white space between them
-    changes.
+    Numbers and repeated names stay as they were published: only the white space between them changes, and escapes of characters that a
+    person can read, such as those of accented letters, are these characters.
     """
     if len(payload) > MAX_BYTES:
         return None
@@ -130,6 +136,14 @@ def _lines(words: list[str]) -> Iterator[str]:
                 yield "\n" + STEP * level
         elif before and before in "{[,":
             yield "\n" + STEP * level
-        yield ": " if word == ":" else word
+        yield ": " if word == ":" else _ESCAPE.sub(_read, word)
         level += word in "{["
         before = word
+
+
+def _read(escape: re.Match[str]) -> str:
+    """Return the character of an escape; the escape itself if the character cannot be read, or means something in a string."""
+    if not escape[0].startswith("\\u"):
+        return escape[0]
+    sign: str = json.loads(f'"{escape[0]}"')
+    return sign if sign.isprintable() and sign not in {'"', "\\"} else escape[0]

@@ -38,6 +38,11 @@ def test_a_queue_in_which_nothing_happened_is_as_it_is():
     assert path == "M0.0 0.0H600.0"
 
 
+def test_a_queue_that_is_younger_than_the_picture_is_drawn_from_then_on():
+    plot = draw(SMALL, [], BEGIN, END, at(13, queued=7), made=12 * SLOT)
+    assert [line.path for line in plot.lines] == ["M300.0 0.0H600.0"]
+
+
 def test_an_empty_queue_is_drawn_at_the_bottom():
     (path,) = paths(SMALL)
     assert path == "M0.0 120.0H600.0"

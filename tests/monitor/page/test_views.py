@@ -52,6 +52,8 @@ async def test_the_page_of_an_item_tells_its_history_also_when_it_is_gone(servic
     assert "This item is no longer in" in text
     assert "<h2>Payload</h2>" not in text
     assert (await visitor.get("/ui/item?node=jobs&id=b"))[0] == 404
+    status, _, text = await visitor.get("/ui/queue?node=nope")
+    assert (status, "there is no node nope" in text) == (404, True)
 
 
 async def test_without_an_event_log_an_item_tells_its_history_itself(service, visitor):

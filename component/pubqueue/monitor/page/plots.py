@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.model.entities import Millis
+from pubqueue.model.entities import NO_TIME, Millis
 from pubqueue.model.records import SLOT
 from pubqueue.operations import model
 
@@ -153,10 +153,17 @@ SMALL: Final = PlotKind("Waiting", (KINDS[0].series[0],), Between.AS_BEFORE)
 
 
 def draw(
-    kind: PlotKind, samples: Sequence[Sample], begin: Millis, end: Millis, now: Sample
+    kind: PlotKind,
+    samples: Sequence[Sample],
+    begin: Millis,
+    end: Millis,
+    now: Sample,
+    *,
+    made: Millis = NO_TIME,
 ) -> Plot:
-    """Return the plot of these minutes; `samples` are in order, and `now` has the current values."""
-    values = [_values(kind, series, samples, (begin, end), now) for series in kind.series]
+    """Return the plot of these minutes; `samples` are in order, and `now` has the current values. The node was `made` then."""
+    minutes = begin, end
+    values = [_values(kind, one, samples, minutes, now, made=made) for one in kind.series]
     top = max((value for line in values for value in line if value is not None), default=0)
     lines = tuple(
         _line(kind, series.label, place, line, top or 1)
@@ -172,6 +179,8 @@ def _values(
     samples: Sequence[Sample],
     minutes: tuple[Millis, Millis],
     now: Sample,
+    *,
+    made: Millis,
 ) -> list[float | None]:
     begin, end = minutes
     known = {sample.at: series.value(sample) for sample in samples}
@@ -179,7 +188,8 @@ def _values(
         missing = 0 if kind.between is Between.NOTHING else None
         return [known.get(Millis(at), missing) for at in range(begin, end, SLOT)]
     if not known:  # nothing has happened since: the value is unchanged
-        return [series.value(now)] * ((end - begin) // SLOT)
+        there = series.value(now)
+        return [None if at + SLOT <= made else there for at in range(begin, end, SLOT)]
     value = next((series.value(one) for one in reversed(samples) if one.at < begin), None)
     values: list[float | None] = []
     for at in range(begin, end, SLOT):

@@ -243,7 +243,9 @@ def _row(
     if not entry.node.config.queueing:
         return Row(entry, None, now)
     mine = samples.of(entry.node.name)
-    return Row(entry, plots.draw(plots.SMALL, mine, begin, end, _now(entry, now)), now)
+    made = entry.node.created
+    drawn = plots.draw(plots.SMALL, mine, begin, end, _now(entry, now), made=made)
+    return Row(entry, drawn, now)
 
 
 def _now(entry: replies.NodeEntry, now: Millis) -> Sample:
@@ -262,7 +264,8 @@ async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: J
     begin = Millis(end - hours * HOUR)
     samples = await _asked(ask, ReadSamples(by, (name,), Millis(end - KEPT)), SamplePage)
     there = _now(row.entry, row.now)
-    drawn = tuple(plots.draw(kind, samples.samples, begin, end, there) for kind in plots.KINDS)
+    minutes = samples.samples, begin, end, there
+    drawn = tuple(plots.draw(kind, *minutes, made=node.created) for kind in plots.KINDS)
     connections = ReadConnections(by, most=CLIENTS, node=name)
     here = await _asked(ask, connections, replies.ConnectionPage)
     shown = workers.workers, workers.more, here.clients, here.total
