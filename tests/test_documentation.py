@@ -1,5 +1,6 @@
 """The documentation holds together: every block has a verdict, links lead somewhere, and all pages can be built."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -9,12 +10,21 @@ from html.parser import HTMLParser
 
 import click
 import pytest
-from harness.documents.documented import ELSEWHERE, FOLLOWED, ROOT, blocks, every_block
+from harness.documents.documented import (
+    BLOCK,
+    ELSEWHERE,
+    FOLLOWED,
+    ROOT,
+    blocks,
+    every_block,
+    pages,
+)
 from harness.stanzas.schema import ACCEPT, validate
 from lxml import etree
 
 import pubqueue
 from pubqueue.cli import main
+from pubqueue.faces.table import FACES
 
 RUN = {
     "lua": "tests/e2e/test_documented.py: Prosody checks it, and is run with it",
@@ -214,6 +224,99 @@ def test_commands_are_what_they_say(block):
 def test_a_flag_that_is_not_there_is_found():
     with pytest.raises(click.UsageError):
         try_pubqueue(["pubqueue", "serve", "--no-such-flag"])
+
+
+SPAN = re.compile(r"(?<!`)`pubqueue ([a-z][^`]*)`(?!`)")
+TYPED = re.compile(r"^(\$ )?(sudo )?(-u \S+ )?pubqueue [a-z]", re.MULTILINE)
+
+
+def try_span(words):
+    """Find the command that a sentence names, and each of its options; what the sentence leaves out is nothing to it."""
+    command, context = main, click.Context(main)
+    while words and isinstance(command, click.Group):
+        name, command, words = command.resolve_command(context, words)
+        context = click.Context(command, info_name=name, parent=context)
+    known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
+
+
+def spans():
+    """Yield each command of ours that stands in a sentence, with its page; the changelog is a record."""
+    for page in sorted(pages()):
+        where = page.relative_to(ROOT).as_posix()
+        if where != "CHANGELOG.md":
+            for found in SPAN.findall(BLOCK.sub("", page.read_text())):
+                yield where, " ".join(found.split())
+
+
+def test_commands_in_sentences_are_there():
+    wrong, count = [], 0
+    for page, text in spans():
+        count += 1
+        try:
+            try_span(shlex.split(text))
+        except (click.UsageError, AssertionError) as error:
+            wrong.append((page, text, str(error)))
+    assert wrong == []
+    assert count > 50
+
+
+@pytest.mark.parametrize("text", ["configure jobs", "node sett jobs", "events --no-such-flag"])
+def test_a_command_that_is_not_there_is_found(text):
+    with pytest.raises((click.UsageError, AssertionError)):
+        try_span(shlex.split(text))
+
+
+def test_commands_stand_in_blocks_that_are_tried():
+    others = [
+        block.name
+        for block in every_block()
+        if block.language not in {"sh", "console"} and TYPED.search(block.text)
+    ]
+    assert others == []
+    assert TYPED.search("# a comment\npubqueue configure jobs qos=acknowledged\n")
+    assert TYPED.search("$ sudo -u pubqueue pubqueue check\n")
+
+
+# --- python -------------------------------------------------------------------------------------
+
+
+def undefined(text):
+    """Return the names that a program uses and does not define."""
+    words = ["--isolated", "--select", "F821", "--output-format", "json", "--exit-zero", "-"]
+    done = subprocess.run(
+        [sys.executable, "-Im", "ruff", "check", *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {re.findall("`(.+?)`", one["message"])[0] for one in json.loads(done.stdout)}
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks("python")}))
+def test_names_in_programs_are_defined_above_them_or_introduced_by_the_text(page):
+    """A program of a page may go on with what an earlier one of the page has defined."""
+    programs = "\n".join(block.text for block in blocks("python") if block.page == page)
+    prose = BLOCK.sub("", (ROOT / page).read_text())
+    assert {name for name in undefined(programs) if f"`{name}`" not in prose} == set()
+
+
+def test_a_name_that_is_not_defined_is_found():
+    assert undefined("await queueing(client).publish(payload)") == {"queueing", "client", "payload"}
+
+
+# --- what a stranger sees first -----------------------------------------------------------------
+
+NAMED = {"stomp": "STOMP", "grpc": "gRPC", "rest": "HTTP", "xmpp": "XMPP"}
+"""How pages call each face."""
+
+
+@pytest.mark.parametrize("page", ["README.md", "PACKAGE.md", "docs/index.md", "docs/picture.svg"])
+def test_what_a_stranger_sees_first_names_every_protocol(page):
+    assert NAMED.keys() == FACES.keys()
+    text = (ROOT / page).read_text()
+    assert [name for name in (*NAMED.values(), "Spark") if name not in text] == []
 
 
 # --- the README and the site --------------------------------------------------------------------

@@ -43,6 +43,32 @@ def test_a_bad_sentence_is_refused_with_what_to_write(tmp_path, sentence, said):
     assert said in printed
 
 
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("Extras:\n\n| --- | --- |\n| a | b |\n", "3: a table without a head"),
+        ("| one |\n| --- | --- |\n| a | b |\n", "2: a table without a head of as many cells"),
+        ("- 1. [The first](a.md)\n", "1: a bullet that begins with a number"),
+        ("Like this:\n\n    [rest]\n", "3: an indented block"),
+    ],
+)
+def test_what_would_be_shown_otherwise_than_written_is_refused(tmp_path, page, said):
+    file = tmp_path / "page.md"
+    file.write_text(page)
+    for how in ([], ["--docstrings"]):  # of pages, and of decisions
+        code, printed = read(*how, file)
+        assert code == 1
+        assert printed.startswith(f"{file}:{said}")
+
+
+def test_tables_with_heads_and_lists_are_as_they_should_be(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "| a | b |\n| --- | :---: |\n| 1 | 2 |\n\n- [1. The first](a.md)\n- 24 hours\n\n    of it\n"
+    )
+    assert read(page) == (0, "")
+
+
 def test_code_is_not_prose(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("A good line with `shall` in it.\n\n```sh\n# hands out\n```\n")

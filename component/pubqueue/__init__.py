@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import BlockingItem, Item
-    from pubqueue_xeps.middleware import ErrorReporting, Timing
+    from pubqueue_xeps.middleware import ErrorReporting, Facts, Middleware, Next, Timed, Timing
     from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.names import BadCharacterError
@@ -56,6 +56,7 @@ __all__ = [
     "DecodeError",
     "DeliveryUnknown",
     "ErrorReporting",
+    "Facts",
     "Failed",
     "GoneUnconfirmed",
     "Handlers",
@@ -65,7 +66,9 @@ __all__ = [
     "LockLost",
     "LoginFailed",
     "LoginRefused",
+    "Middleware",
     "NewItem",
+    "Next",
     "NoReply",
     "NoReplyWanted",
     "NoSuchNode",
@@ -87,6 +90,7 @@ __all__ = [
     "Retracted",
     "ServerUnreachable",
     "ServiceUnavailable",
+    "Timed",
     "Timing",
     "Timings",
     "Worker",
@@ -99,7 +103,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "client.pace": ("Timings",),
     "handlers": ("Handlers",),
     "item": ("BlockingItem", "Item"),
-    "middleware": ("ErrorReporting", "Timing"),
+    "middleware": ("ErrorReporting", "Facts", "Middleware", "Next", "Timed", "Timing"),
     "publisher.publisher": ("BlockingPublisher", "Publisher"),
     "publisher.replies": ("Reply",),
     "wire.names": ("BadCharacterError",),

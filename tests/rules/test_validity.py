@@ -38,7 +38,7 @@ from pubqueue.rules.validity import (
 
 PRINCIPAL = who(ETL)
 LINES = NodeName("a\nb")
-NO_NODE = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
+NO_NODE = Refused(Refusal.BAD_REQUEST, "a node name has 1 to 1023 bytes and no control characters")
 TWICE = Refused(Refusal.BAD_REQUEST, "an item id occurs twice in one request")
 SPAN = "a duration is a number of seconds, up to a hundred years"
 
@@ -99,7 +99,7 @@ def published(*drafts):
 @pytest.mark.parametrize("name", ["", LINES, "n" * 1024])
 def test_an_item_is_named_by_a_name(name):
     assert published(draft(), draft(name)) == Refused(
-        Refusal.BAD_REQUEST, "this is not a valid ItemID"
+        Refusal.BAD_REQUEST, "an item id has 1 to 1023 bytes and no control characters"
     )
 
 

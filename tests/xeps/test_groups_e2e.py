@@ -62,15 +62,14 @@ def one_after_the_other(*names):
     return [(what, name) for name in names for what in ("begins", "ends")]
 
 
-async def test_the_page_publishes_as_it_says(server, client):
-    scope = {"queueing": queueing}
-    exec(CODE.replace("queue.example.org", SERVICE), scope)
-    changes = [(f"c{n}", n % 2, Element("{x}job")) for n in range(8)]
-    await scope["publish_changes"](client, changes)
-    said = await work_through(server, 8)
-    for customer in (0, 1):
-        mine = [name for name, of_whom, _ in changes if of_whom == customer]
-        assert of(said, *mine) == one_after_the_other(*mine)
+async def test_the_page_publishes_as_it_says(server, client, monkeypatch):
+    at = f"?host={server.host}&port={server.c2s_port}&tls=off"
+    monkeypatch.setenv("PUBQUEUE_URL", f"xmpp://etl@localhost/{SERVICE}{at}")
+    monkeypatch.setenv("PUBQUEUE_PASSWORD", "secret")
+    await asyncio.to_thread(exec, CODE, {})
+    said = await work_through(server, 3)
+    assert of(said, "c1", "c3") == one_after_the_other("c1", "c3")
+    assert said.index(("begins", "c2")) < said.index(("begins", "c3"))
 
 
 async def test_a_batch_publishes_items_of_groups(server, client):

@@ -26,7 +26,7 @@ BOUND = Limits(retries=2, backoff=10)
             Outcome("reject", reason="ValueError (failed 3 times)"),
         ),
         (Limits(retries=0), KeyError("k"), 0, Outcome("reject", reason="KeyError (failed once)")),
-        (BOUND, TimeLimit(3), 0, Outcome("failed", 10, "TimeLimit")),
+        (BOUND, TimeLimit("rebook", 3), 0, Outcome("failed", 10, "TimeLimit")),
         (BOUND, Failed("down"), 0, Outcome("failed", 10, "down")),
         (BOUND, Failed("down", 5), 0, Outcome("failed", 5, "down")),
         (BOUND, Failed("down", 5), 2, Outcome("reject", reason="down (failed 3 times)")),

@@ -344,7 +344,10 @@ class Item(ItemFacts):
 
     async def _unlock_quickly(self, outcome: Outcome) -> None:
         """Unlock, but do not hide or delay the exception that is being raised."""
-        log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
+        if outcome.type == "reject":
+            log.warning("item.rejected", node=self.node, id=self.id, why=outcome.reason)
+        else:
+            log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
         try:
             async with asyncio.timeout(self._holder.parting):
                 await self.unlock(outcome)

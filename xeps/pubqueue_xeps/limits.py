@@ -26,8 +26,8 @@ which repeats. Seconds or timedeltas."""
 class TimeLimit(Exception):  # noqa: N818 - the name is stored as the reason with a dead item
     """A handler did not finish within its time limit."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"The handler has not ended within {seconds:g} seconds.")
+    def __init__(self, handler: str, seconds: float) -> None:
+        super().__init__(f"{handler} did not finish within {seconds:g} s")
 
 
 @dataclass(frozen=True, slots=True, init=False)

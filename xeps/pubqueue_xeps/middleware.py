@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ErrorReporting", "Facts", "Middleware", "Next", "NotCalledOn", "Timed", "Timing"]
 
 Next = Callable[["Item"], Awaitable[object]]
+"""The next middleware, or the handler, as a middleware calls it: `await call_next(item)`."""
 
 handler_name: Final[ContextVar[str]] = ContextVar("pubqueue handler", default="")
 """The name of the handler that is running."""

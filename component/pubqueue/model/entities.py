@@ -251,8 +251,8 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Seconds for which a worker may hold an item without extending its lock."""
     keep_done: bool = False
     """Whether items of a queue that their workers have retracted are kept, so that they can be brought back: for the seconds of
-    `item_expire` since they were published, and of `max_bytes` bytes beside those of the other items, the newest. They are
-    in no listing, and `max_items` does not count them."""
+    `item_expire` since they were published, the newest ones, up to `max_bytes` (counted separately). They are not listed
+    anywhere, and `max_items` does not count them."""
     unused_expire: int | None = None
     """Seconds after which a queue that has no subscribers, and of which no items are asked for, is deleted with all its items. Empty:
     never. It may be deleted later than that."""

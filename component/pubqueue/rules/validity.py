@@ -82,9 +82,13 @@ MAX_GROUP_LENGTH: Final = 255
 HIGHEST_NUMBER: Final = 10**18 - 1
 """Of a version, a part, an attempt, and of every count: no store has to keep a higher one."""
 
-NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
+NO_NODE_ID: Final = Refused(
+    Refusal.BAD_REQUEST, f"a node name has 1 to {MAX_ID_LENGTH} bytes and no control characters"
+)
 NOT_THERE: Final = Refused(Refusal.NODE_NOT_FOUND)
-NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid ItemID")
+NO_ITEM_ID: Final = Refused(
+    Refusal.BAD_REQUEST, f"an item id has 1 to {MAX_ID_LENGTH} bytes and no control characters"
+)
 NO_HEADER: Final = Refused(
     Refusal.BAD_REQUEST, "the name of a header has a character that no name has"
 )

@@ -176,8 +176,8 @@ def _certain(job: Job, mark: Mark, done: Sequence[Written]) -> tuple[Answer, boo
 
 def _unknown(mark: Mark) -> str:
     return (
-        f"Whether {mark} is committed is not known; written again with this txnAppId and"
-        " txnVersion (a stream does so by itself), it is there once in either case."
+        f"Whether {mark} is committed is not known. Run it again with the same txnAppId and"
+        " txnVersion: the rows will be there exactly once (a stream retries by itself)."
     )
 
 

@@ -49,7 +49,9 @@ def test_a_request_needs_a_node(node):
         jid = "jid='bee@localhost'" if "jid" in WORDS[tag].attributes else ""
         inner = f"<{name} xmlns='{space}' {jid} {node}>{inside}</{name}>"
         said[kind, child, tag] = says(request(kind, namespace, inner))
-    detail = "this is not a valid NodeID" if node else "nodeid-required"
+    detail = (
+        "a node name has 1 to 1023 bytes and no control characters" if node else "nodeid-required"
+    )
     assert said == dict.fromkeys(NAMED, ("bad-request", detail))
 
 

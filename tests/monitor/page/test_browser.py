@@ -223,7 +223,7 @@ async def test_json_stands_on_several_lines(service, browser):
         text = await page.inner_text("#payload")
         lines = ["{", '  "a": [', "    1.50,", "    {", '      "b": "<i>"', "    }", "  ]", "}"]
         assert text.splitlines() == lines
-        assert "with JSON, here on several lines." in await page.inner_text("main")
+        assert "of JSON, reformatted." in await page.inner_text("main")
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])

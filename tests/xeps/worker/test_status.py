@@ -208,7 +208,7 @@ async def test_a_worker_reports_what_it_does(unset, capsys, service, worker_of):
 
 
 @pytest.mark.e2e
-async def test_what_becomes_of_each_item_is_counted(service, worker_of):
+async def test_what_becomes_of_each_item_is_counted(unset, capsys, service, worker_of):
     service.script["retract"] = in_turn(
         lambda iq: [result(iq), service.retracted(iq)], lambda iq: [refuse(iq, "conflict")]
     )
@@ -218,6 +218,7 @@ async def test_what_becomes_of_each_item_is_counted(service, worker_of):
             async with await anext(worker):
                 if how is not None:
                     raise how
+    assert "pubqueue: rejected: i3 of jobs is dead (no)" in capsys.readouterr().err.splitlines()
     expected = {"done": 1, "lost": 1, "release": 1, "reject": 1}
     assert (held_items(worker).tally, held_items(worker).in_hand) == (expected, 0)
 

@@ -119,7 +119,7 @@ def connection(
     if jid is None or service is None:
         missing, argument = ("account", "jid") if jid is None else ("service", "service")
         raise ConfigurationError(
-            f"No {missing} ({argument}=) is given, and {URL} is not set; {EXAMPLE} is one.",
+            f"No {missing} is given: give {argument}= or a URL (url=, --url), or set {URL}, such as {EXAMPLE}.",
             argument=argument,
         )
     password = given.password if given.password is not None else _password(environment)

@@ -158,7 +158,7 @@ class HandlerRuns:
                 return await work
         except TimeoutError:
             if limit is not None and scope.expired():
-                raise TimeLimit(limit) from None
+                raise TimeLimit(self._handler.name, limit) from None
             raise  # one of the handler's own
 
     async def _in_thread(self, call: Callable[[], object]) -> object:
@@ -172,7 +172,7 @@ class HandlerRuns:
                 self._orphan(ended)
         if not ended.done():
             assert limit is not None
-            raise TimeLimit(limit)
+            raise TimeLimit(self._handler.name, limit)
         result = ended.result()
         if inspect.iscoroutine(result):
             result.close()

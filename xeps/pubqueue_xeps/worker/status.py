@@ -55,6 +55,7 @@ SENTENCES: Final[dict[str, str]] = {
     "message.handler_failed":   "a handler failed at a message from {sender}",
     "pending.failed":           "the file of pending messages: {why}",
     "item.failed":              "failed: {id} of {node} ({error})",
+    "item.rejected":            "rejected: {id} of {node} is dead ({why})",
     "item.no_handler":          "no handler for {kind}: {id} of {node} is released",
     "item.cancelled":           "released: {id} of {node}, because something that its handler awaited was cancelled",
     "item.lost":                "lost: {id} of {node} ({why})",

@@ -310,7 +310,10 @@ def _names(node: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _check_names(nodes: Sequence[object]) -> None:
     if not nodes or not all(isinstance(node, str) and node for node in nodes):
-        raise ConfigurationError("A worker needs the name of a node.", argument="node")
+        raise ConfigurationError(
+            "A worker needs the name of a node: give node= or --node, or end the URL with it.",
+            argument="node",
+        )
     if twice := [node for node in nodes if nodes.count(node) > 1]:
         raise ConfigurationError(f"The node {twice[0]!r} is given more than once.", argument="node")
 

@@ -39,6 +39,10 @@ async def test_a_repeated_verdict_is_405_and_the_other_one_412(rest):  # R21
     assert (await settle(bee, message)).status_code == 204
     again = await settle(bee, message)
     assert (again.status_code, again.headers["Allow"]) == (405, "OPTIONS")
+    assert (again.json()["title"], again.json()["detail"]) == (
+        "Already done",
+        "already acknowledged",
+    )
     assert (await settle(bee, message, "acknowledge=false")).status_code == 412
     assert (await settle(bee, message, "touch=5")).status_code == 404
 

@@ -44,8 +44,11 @@ def meta(said):
         ("<item>text</item>", "invalid-payload"),
         (f"<item>text{JOB}</item>", "invalid-payload"),
         (f"<item>{JOB}{JOB}</item>", "invalid-payload"),
-        (f"<item id=''>{JOB}</item>", "this is not a valid ItemID"),
-        (f"<item id='{'i' * 1024}'>{JOB}</item>", "this is not a valid ItemID"),
+        (f"<item id=''>{JOB}</item>", "an item id has 1 to 1023 bytes and no control characters"),
+        (
+            f"<item id='{'i' * 1024}'>{JOB}</item>",
+            "an item id has 1 to 1023 bytes and no control characters",
+        ),
         (f"<item xmlns='urn:x' id='i'>{JOB}</item>", "publish may contain only items"),
         (f"<entry id='i'>{JOB}</entry>", "publish may contain only items"),
         (f"<item id='i'>{JOB}</item>" * 2, "an item id occurs twice in one request"),

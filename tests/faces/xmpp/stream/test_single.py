@@ -82,7 +82,7 @@ USUAL = [
     publish(node=SHORT, item=""),
     publish(node="node='j&amp;b&#x27;s'"),
     publish(node="node='jöbs'"),
-    publish(node="node=''"),  # the core knows that this is not a valid NodeID
+    publish(node="node=''"),  # the core knows the names that nodes can have
     publish(node="node='a&#10;b'"),
     iq(f"<publish node='jobs'><item id='i1'>{JOB}</item></publish>",
        "from='a&amp;b@localhost/ü' to='queue.localhost' type='set' id='p0' odd='' xml:lang='de'"),
