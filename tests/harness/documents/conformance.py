@@ -4,7 +4,7 @@ The index of the XEPs is `xeps/README.md`. A scenario claims rows with a comment
 stub and on the real servers, unless `stub_only.py` has a reason why not. A Python test claims with a marker,
 `@pytest.mark.covers("Q-056", on=["prosody"])`, on itself, its class or its module (`pytestmark`); without `on` it is the stub's.
 
-STOMP, gRPC and REST have theirs in `docs/reference`. A test claims rows with a comment after its `def` line, `# S14, N12`.
+STOMP, gRPC and REST have theirs beside it. A test claims rows with a comment after its `def` line, `# S14, N12`.
 
 The other columns are written by hand.
 """
@@ -105,7 +105,7 @@ def by_comments(row: str, *places: str, in_names: str = "") -> Callable[[], Clai
                 for test, comment in DEFINED.findall(path.read_text()):
                     named = re.findall(in_names, test) if in_names else []
                     for one in [*map(str.upper, named), *re.findall(rf"\b{row}\b", comment)]:
-                        found.setdefault(one, {})[f"[{test}](../../{where})"] = frozenset()
+                        found.setdefault(one, {})[f"[{test}](../{where})"] = frozenset()
         return found
 
     return claims
@@ -171,7 +171,7 @@ XEPS: Final = Index(
     servers=True,
 )
 # fmt: on
-_PAGES: Final = ROOT / "docs" / "reference"
+_PAGES: Final = ROOT / "xeps"
 STOMP: Final = Index(
     _PAGES / "stomp.md",
     4,

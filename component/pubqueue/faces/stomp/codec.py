@@ -362,9 +362,11 @@ class Cause(StrEnum):
     HEADER_MISSING = "header missing"
     """A missing header that the command requires."""
     TOO_MANY_HEADERS = "too many headers"
+    """More headers in a frame than allowed."""
     HEADER_TOO_LONG = "header too long"
     """A line, or all lines of a frame together."""
     BODY_TOO_LARGE = "body too large"
+    """More bytes than a payload may have."""
 
 
 class Fault(Struct, frozen=True):
