@@ -1,6 +1,7 @@
 """What MkDocs is told of the pages: their order, those that are kept beside the code, and where links lead.
 
-A page of `docs/` has a place as soon as it is there: the pages named here come first, the others after them by name.
+The menu is by task and protocol. A page of `docs/` has a place as soon as it is there: one that the menu does not name stands at the
+end of the section of its folder. Decisions are reached by their index.
 READMEs of folders are pages of the site, read from where they are. A link to any other file of the repository is a path
 to read there: the site does not know where the repository is shown.
 """
@@ -21,32 +22,170 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
-# fmt: off
-SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
-    "tutorial":    ("Tutorial",    ["first-worker.md", "demo.md"]),
-    "how-to":      ("How-to",      ["install.md", "attach.md", "queue.md", "publish.md", "payloads.md", "worker.md",
-                                    "blocking.md", "handlers.md", "run-a-worker.md", "ask-and-reply.md",
-                                    "groups-and-rates.md", "feed-queues.md", "schedules.md", "transactions.md", "test-your-handlers.md",
-                                    "tracing.md", "reading.md", "plain-nodes.md", "several-subscriptions.md",
-                                    "federation.md",
-                                    "without-xmpp.md", "stomp.md", "rest.md", "rest-push.md", "grpc.md", "emulator.md", "spark.md", "curb.md"]),
-    "operations":  ("Operations",  ["install-as-a-service.md", "serving.md", "users.md", "command-line.md", "page.md", "http-api.md", "proxies.md", "chat-client.md",
-                                    "monitoring.md", "alerts.md", "limits.md", "rehearsal.md", "backup-and-restore.md", "upgrade.md",
-                                    "sizing-and-tuning.md", "instances.md", "postgresql.md", "migrate.md"]),
-    "reference":   ("Reference",   ["configuration.md", "command-line.md", "api.md", "nodes.md", "protocol.md",
-                                    "commands.md", "errors.md"]),
-    "explanation": ("Explanation", ["guarantees.md", "coming-from.md", "other-services.md", "limits.md",
-                                    "measuring.md"]),
-    "decisions":   ("Decisions",   ["index.md"]),
-    "project":     ("Project",     ["architecture.md", "conformance.md", "schemas.md", "spark.md", "contributing.md",
-                                    "changelog.md"]),
-}
-"""Of each folder its title, and the pages that come first."""
+Group = tuple[str, tuple[str, ...]]
 
+MENU: Final[dict[str, tuple[Group, ...]]] = {
+    "Start": (
+        (
+            "",
+            (
+                "tutorial/first-worker.md",
+                "tutorial/demo.md",
+                "how-to/install.md",
+                "how-to/without-xmpp.md",
+                "how-to/attach.md",
+                "how-to/queue.md",
+                "reference/glossary.md",
+            ),
+        ),
+    ),
+    "How-to": (
+        (
+            "Python",
+            (
+                "how-to/publish.md",
+                "how-to/worker.md",
+                "how-to/handlers.md",
+                "how-to/payloads.md",
+                "how-to/blocking.md",
+                "how-to/run-a-worker.md",
+                "how-to/ask-and-reply.md",
+                "how-to/test-your-handlers.md",
+                "how-to/tracing.md",
+                "how-to/qos.md",
+            ),
+        ),
+        ("STOMP", ("how-to/stomp.md", "how-to/curb.md")),
+        ("HTTP", ("how-to/rest.md", "how-to/rest-push.md")),
+        ("Pub/Sub", ("how-to/grpc.md", "how-to/emulator.md")),
+        ("Spark", ("how-to/spark.md", "project/spark.md", "how-to/transactions.md")),
+        (
+            "XMPP",
+            (
+                "how-to/reading.md",
+                "how-to/plain-nodes.md",
+                "how-to/several-subscriptions.md",
+                "how-to/federation.md",
+            ),
+        ),
+        (
+            "Shape the work",
+            ("how-to/schedules.md", "how-to/groups-and-rates.md", "how-to/feed-queues.md"),
+        ),
+    ),
+    "Operations": (
+        (
+            "Set up",
+            (
+                "operations/checklist.md",
+                "operations/install-as-a-service.md",
+                "operations/users.md",
+                "operations/proxies.md",
+                "operations/postgresql.md",
+                "operations/instances.md",
+                "operations/sizing-and-tuning.md",
+            ),
+        ),
+        (
+            "Run",
+            (
+                "operations/serving.md",
+                "operations/command-line.md",
+                "operations/page.md",
+                "operations/http-api.md",
+                "operations/chat-client.md",
+                "operations/monitoring.md",
+                "operations/alerts.md",
+                "operations/rehearsal.md",
+            ),
+        ),
+        (
+            "Keep",
+            (
+                "operations/backup-and-restore.md",
+                "operations/upgrade.md",
+                "operations/migrate.md",
+                "operations/limits.md",
+            ),
+        ),
+        ("Help", ("operations/troubleshooting.md",)),
+    ),
+    "Reference": (
+        (
+            "Service",
+            (
+                "reference/configuration.md",
+                "reference/nodes.md",
+                "reference/command-line.md",
+                "reference/commands.md",
+                "reference/errors.md",
+            ),
+        ),
+        (
+            "Protocols",
+            (
+                "reference/protocol.md",
+                "reference/stomp.md",
+                "reference/rest.md",
+                "reference/grpc.md",
+                "project/schemas.md",
+            ),
+        ),
+        ("Python", ("reference/api.md",)),
+    ),
+    "Explanation": (
+        (
+            "",
+            (
+                "explanation/architecture.md",
+                "explanation/guarantees.md",
+                "explanation/coming-from.md",
+                "explanation/other-services.md",
+                "explanation/limits.md",
+                "explanation/measuring.md",
+            ),
+        ),
+    ),
+    "Project": (
+        (
+            "Conformance",
+            (
+                "project/conformance.md",
+                "project/conformance-stomp.md",
+                "project/conformance-rest.md",
+                "project/conformance-grpc.md",
+            ),
+        ),
+        (
+            "",
+            (
+                "project/architecture.md",
+                "decisions/index.md",
+                "project/contributing.md",
+                "project/changelog.md",
+            ),
+        ),
+    ),
+}
+"""The menu: of each section its groups, of each group its pages. A page that is not named here stands at the end of the section of its folder."""
+
+FOLDERS: Final = {
+    "tutorial": "Start",
+    "how-to": "How-to",
+    "operations": "Operations",
+    "reference": "Reference",
+    "explanation": "Explanation",
+}
+"""The section of each folder. The decisions are not in the menu: their index links to them."""
+
+# fmt: off
 BESIDE_THE_CODE: Final = {
     "component/README.md":    "project/architecture.md",
     "xeps/README.md":         "project/conformance.md",
     "xeps/schemas/README.md": "project/schemas.md",
+    "xeps/stomp.md":          "project/conformance-stomp.md",
+    "xeps/rest.md":           "project/conformance-rest.md",
+    "xeps/grpc.md":           "project/conformance-grpc.md",
     "README.md":              "project/readme.md",
     "spark/README.md":        "project/spark.md",
     "CONTRIBUTING.md":        "project/contributing.md",
@@ -57,15 +196,26 @@ BESIDE_THE_CODE: Final = {
 LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 
+def menu() -> list[Any]:
+    """Return the menu, with the pages that are there."""
+    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    there |= set(BESIDE_THE_CODE.values())
+    named = {page for groups in MENU.values() for _, pages in groups for page in pages}
+    found: list[Any] = [{"pubqueue": "index.md"}]
+    for section, groups in MENU.items():
+        entries: list[Any] = []
+        for title, pages in groups:
+            shown = [page for page in pages if page in there]
+            entries += [{title: shown}] if title and shown else shown
+        folders = {folder for folder, of in FOLDERS.items() if of == section}
+        entries += sorted(page for page in there - named if page.partition("/")[0] in folders)
+        found.append({section: entries})
+    return found
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages into their order."""
-    nav: list[Any] = [{"pubqueue": "index.md"}]
-    for folder, (title, first) in SECTIONS.items():
-        there = {path.name for path in (ROOT / "docs" / folder).glob("*.md")}
-        there |= {Path(page).name for page in BESIDE_THE_CODE.values() if page.startswith(folder)}
-        pages = [name for name in first if name in there] + sorted(there - {*first})
-        nav.append({title: [f"{folder}/{name}" for name in pages]})
-    config.nav = nav
+    config.nav = menu()
     return config
 
 

@@ -135,7 +135,9 @@ def test_what_is_missing_is_one_sentence(tmp_path):
     assert sentence() == (
         "No account is given: give jid= or a URL (url=, --url), or set PUBQUEUE_URL, such as xmpp://bot@example.org/queue.example.org."
     )
-    assert sentence(PartialConnection(jid="a@b")).startswith("No service is given: give service= or")
+    assert sentence(PartialConnection(jid="a@b")).startswith(
+        "No service is given: give service= or"
+    )
     assert sentence(PUBQUEUE_URL=URL) == (
         "There is no password for bot@example.org: give password=, or set PUBQUEUE_PASSWORD or PUBQUEUE_PASSWORD_FILE."
     )
