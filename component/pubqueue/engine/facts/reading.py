@@ -260,7 +260,7 @@ def for_drop_dead(context: Context, request: DropDead) -> DropDeadFacts:
 def _outlived(context: Context, node: Node) -> list[Item]:
     rows, most = context.rows, node.config.dead_max
     over = [] if most is None else rows.page(listings.DeathBeyond(node.name), None, most)
-    listing = listings.ItemEntries(node.name, LAST, State.DEAD, payloads=False, room=0)
+    listing = listings.ItemEntries(node.name, LAST, State.DEAD, payloads=False, room=LAST)
     found = [entry.item for entry in rows.page(listing, 0, DEAD_SLICE)]
     return outlived(node.config, found, over[0] if over else 0, context.now)
 
