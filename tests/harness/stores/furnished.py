@@ -203,6 +203,9 @@ def _items(draw: Random, items: int) -> Rows:
             yield "used_key", {"mark": f"{seq:032x}", "ids": '["a"]', "known": "[]", **used}
             yield "ping_answer", {"jid": f"bot@x/ä{seq}", "at": seq, "until": HIGHEST}
             yield "answered", {"token": seq, "arrived": seq % 2, "until": HIGHEST}
+            alert = {"name": f"dead items:{seq}", "since": seq, "detail": "x", "over_at": 0}
+            yield "alert", alert | {"reported": seq}
+            yield "alert_watch", {"name": f"watch {seq}", "runner": "1", "until": seq}
             yield "secret", {"name": f"secret {seq}", "value": draw.randbytes(32)}
             yield "registration", _registration(draw, seq)
             yield "kept_message", _kept_message(draw, seq)

@@ -54,6 +54,8 @@ FULL = """
     INSERT INTO feeding SELECT 'm' || g, g, 'x' FROM generate_series(1, 1000) g;
     INSERT INTO fed_message SELECT 'm' || g, 'x' FROM generate_series(1, 10000) g;
     INSERT INTO secret SELECT 's' || g, 'x' FROM generate_series(1, 1000) g;
+    INSERT INTO alert SELECT 'a' || g, g, 'x', 0, g FROM generate_series(1, 10000) g;
+    INSERT INTO alert_watch SELECT 'w' || g, '1', g FROM generate_series(1, 1000) g;
     INSERT INTO settled SELECT g, 'x', 'retract', g FROM generate_series(1, 10000) g;
     INSERT INTO txn_app (name, owner, used) SELECT 'app' || g, 'e' || g || '@x', g FROM generate_series(1, 500) g;
     INSERT INTO txn (app_id, owner, version, immediate, began, until, committed)
@@ -183,6 +185,11 @@ PLANS = {
     "drop_forwarded": "forwarded_pkey (mark)",
     "change_registration": "registration_pkey (name)",
     "drop_registration": "registration_pkey (name)",
+    "all_alerts": "alert_pkey (name)",
+    "change_alert": "alert_pkey (name)",
+    "drop_alert": "alert_pkey (name)",
+    "change_alert_watch": "alert_watch_pkey (name)",
+    "drop_alert_watch": "alert_watch_pkey (name)",
     "change_secret": "secret_pkey (name)",
     "drop_secret": "secret_pkey (name)",
     "apps": "txn_app_name_key (name)",
@@ -238,6 +245,8 @@ COUNTED = {
     "feedings": "feeding_pkey (mark json_array_elements_text)",
     "fed_messages": "fed_message_pkey (name json_array_elements_text)",
     "forwarded_bundles": "forwarded_pkey (mark json_array_elements_text)",
+    "alerts": "alert_pkey (name json_array_elements_text)",
+    "alert_watches": "alert_watch_pkey (name json_array_elements_text)",
     "secrets": "secret_pkey (name json_array_elements_text)",
     "versions": "txn_app_id_version_key (app_id version)",
     "staged": "staged_id (txn_id node id attempt_id)",
