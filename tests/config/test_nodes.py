@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from bench.pause_loads_reading import lay_many_nodes
 from click.testing import CliRunner
 from harness.batches.queue_requests import publishes
 from harness.patience import LOOK, until
@@ -21,6 +22,7 @@ from pubqueue.config.loading import load
 from pubqueue.config.nodes import Comparison, Preview, bring_nodes, read_all, read_schedule
 from pubqueue.config.settings import NodeSettings, ScheduleSettings, Settings
 from pubqueue.engine.batch import Committer
+from pubqueue.engine.context import now
 from pubqueue.engine.listings import AffiliationsOf, Nodes, Schedules
 from pubqueue.engine.ports import UnreachableStoreError
 from pubqueue.faces.checks import ConfigError
@@ -38,6 +40,7 @@ from pubqueue.rules.declare import OPEN_TO_ALL
 from pubqueue.rules.nodeconfig import Settings as Wanted
 from pubqueue.rules.nodes import Configure, Create
 from pubqueue.stores import store_at
+from pubqueue.stores.sql import columns
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring.serving import queue
 
@@ -223,6 +226,46 @@ async def test_a_missing_dead_letter_node_is_reported_and_can_be_declared(tmp_pa
     reported, nodes = await started(both)
     assert [(line["event"], line["node"]) for line in reported] == [("node.made", "graves")]
     assert set(nodes) == {"jobs", "graves"}
+
+
+async def test_check_looks_in_pages_for_nodes_without_their_dead_letter_node(tmp_path, monkeypatch):
+    lost = Wanted({"queueing": True, "dead_letter_node": "graves"})
+    creator = Principal(Jid("boss@x"), admin=True)
+    names = [NodeName(f"n{number}") for number in range(5)]
+    reported, _ = await started(
+        settings(tmp_path), *(Create(creator, name, lost) for name in names)
+    )
+    assert reported == [], "the log of a start is about the nodes of the file"
+    monkeypatch.setattr("pubqueue.config.nodes.PAGE", 2)
+    asked = settings(tmp_path, jobs(set={"dead_letter_node": "n3"}))
+    many, lines = await look(asked, Comparison(asked.node, SERVICE).lines)
+    missing = "its dead-letter node 'graves' does not exist; dead items stay where they are"
+    assert (many, lines) == (
+        5,
+        ["node 'jobs': will be created", *(f"node {name!r}: {missing}" for name in names)],
+    )
+    both = settings(tmp_path, NodeSettings("graves", queueing=True))
+    assert await compared(both) == ["node 'graves': will be created"]
+
+
+async def test_a_start_reads_no_more_nodes_because_of_all_others(tmp_path, monkeypatch):
+    asked = settings(tmp_path, jobs(set={"dead_letter_node": "n000001"}))
+    store = asked.make_store()
+    await store.open()
+    await lay_many_nodes(store, 1_000, now())
+    await store.close()
+    made, unpack = [], columns.unpacked_config
+
+    def counting(text):
+        made.append(text)
+        return unpack(text)
+
+    monkeypatch.setattr(columns, "unpacked_config", counting)
+    await look(asked, Comparison(asked.node, SERVICE).of_declared)
+    assert len(made) <= 2, "of the file, and the one that it names"
+    async with queue(asked):
+        pass
+    assert len(made) <= 250, "beside them the reaper looks at a slice"
 
 
 async def test_what_does_not_fit_is_one_sentence_of_check_and_serve(tmp_path):

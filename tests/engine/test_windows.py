@@ -4,7 +4,10 @@ import pytest
 from harness.batches.facts import ANN, BOB, window
 from msgspec.structs import replace
 
+from pubqueue.engine import windows as windows_of
 from pubqueue.engine.windows import CrowdWindows, FreeWindows
+from pubqueue.model.entities import Jid
+from pubqueue.rules.dispatch import place
 
 
 class Here(set):
@@ -80,3 +83,24 @@ def test_an_address_without_subscription_is_not_counted(windows):
     counted, _ = windows
     counted.recount("eve@x/1")
     assert counted.room == 5
+
+
+def test_the_store_looks_at_a_crowd_few_times_until_all_of_it_had_its_turn(monkeypatch):
+    monkeypatch.setattr(windows_of, "PAGE", 10)
+    crowd = {jid: window(jid, 1) for jid in (Jid(f"bot{number:03}@x/1") for number in range(100))}
+    line, pages = sorted(crowd.values(), key=place), []
+
+    def page(after, count):
+        rows = [one for one in line if after is None or place(one) > after][:count]
+        pages.append(len(rows))
+        return rows
+
+    counted, served = CrowdWindows(page, lambda _jid: True), []
+    while found := counted.first(10):
+        for one in found:
+            take(counted, crowd, one.jid)
+        served += [one.jid for one in found]
+        if len(served) == 10:
+            assert sum(pages) <= 30, "nobody is loaded long before a turn may come"
+    assert served == list(crowd)
+    assert pages == [10, 20, 40, 30]

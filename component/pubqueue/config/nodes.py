@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pubqueue.engine import cron_times
 from pubqueue.engine.damage import closed_if_damaged
-from pubqueue.engine.listings import AffiliationsOf, Nodes
+from pubqueue.engine.listings import AffiliationsOf, Nodes, Total
 from pubqueue.engine.ports import StoreError
+from pubqueue.engine.rows import Needs
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.xml.fields import field_name, sentence, wanted
@@ -38,10 +40,15 @@ if TYPE_CHECKING:
 
 
 # The nodes of the configuration file: created or changed to match it; differences that remain are logged.
+#
+# A start and a reload read the nodes that the file names, and those that these name, however many others there are. Only
+# `pubqueue check` looks at all nodes, in pages.
 
 log = structlog.get_logger(__name__)
 
 ALL: Final = 1 << 30
+PAGE: Final = 500
+"""Nodes that `check` reads at a time."""
 
 
 def read_node(node: NodeSettings, by: Principal) -> Declare:
@@ -80,18 +87,22 @@ def _form_value(value: str | float | bool) -> str:  # noqa: FBT001  # what TOML 
 async def bring_nodes(
     broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Principal
 ) -> None:
-    """Create missing nodes, change the others to match their declarations, and log the differences.
+    """Create missing nodes, change the others to match their declarations, and log the differences, and which of them have no dead-letter node.
 
     Raises:
         ConfigError: a declaration is invalid. The nodes before it have been changed.
         StoreError: the store failed, with the same effect.
 
     """
+    names: list[NodeName] = []
     for node in nodes:
         declared = _accepted(node.name, await broker.handle(read_node(node, by)))
         for level, event, words in _log_lines(declared):
             getattr(log, level)(event, node=node.name, **words)
-    for name, place in missing_dead_letter_nodes(await store.read(_all_nodes)):
+        names.append(NodeName(node.name))
+    for name, place in (
+        await store.read(partial(_missing_dead_letter_nodes, names)) if names else ()
+    ):
         log.warning("node.dead_letter_node_missing", node=name, dead_letter_node=place)
 
 
@@ -132,14 +143,21 @@ def _words(one: Difference) -> dict[str, str | int]:
     return {"what": field_name(one.name), "stored": one.stored, "declared": one.declared}
 
 
-def missing_dead_letter_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """Return each node whose dead-letter node does not exist, with that name: its dead items stay where they are."""
-    places = {node.name: node.config.dead_letter_node for node in nodes}
-    return [(name, place) for name, place in places.items() if place and place not in places]
+def _named(tx: Transaction, names: Iterable[NodeName]) -> dict[NodeName, Node]:
+    """Return those of these nodes that exist."""
+    wanted = set(names)
+    found = tx.load(Needs(nodes=wanted)).nodes if wanted else ()
+    return {node.name: closed_if_damaged(node) for node in found}
 
 
-def _all_nodes(tx: Transaction) -> list[Node]:
-    return [closed_if_damaged(node) for node in tx.page(Nodes(), None, ALL)]
+def _missing_dead_letter_nodes(
+    names: Iterable[NodeName], tx: Transaction
+) -> list[tuple[NodeName, NodeName]]:
+    """Return each of these nodes whose dead-letter node does not exist, with that name: its dead items stay where they are."""
+    stored = _named(tx, names)
+    places = [(one, stored[one].config.dead_letter_node) for one in names if one in stored]
+    there = _named(tx, (NodeName(place) for _, place in places if place))
+    return [(name, NodeName(place)) for name, place in places if place and place not in there]
 
 
 class Comparison:
@@ -148,30 +166,59 @@ class Comparison:
     def __init__(self, declared: Iterable[NodeSettings], by: Principal) -> None:
         self._declared = {node.name: read_node(node, by) for node in declared}
 
-    def lines(self, tx: Transaction) -> tuple[int, list[str]]:
-        """Return how many nodes are stored, and a line for each difference.
+    def of_declared(self, tx: Transaction) -> list[str]:
+        """Return a line for each difference.
 
         Raises:
             ConfigError: a declaration is invalid.
 
         """
-        stored = {node.name: node for node in _all_nodes(tx)}
-        many = len(stored)
-        places = {name: node.config.dead_letter_node for name, node in stored.items()}
+        return self._compare(tx)[0]
+
+    def lines(self, tx: Transaction) -> tuple[int, list[str]]:
+        """Return how many nodes are stored, a line for each difference, and one for each node without its dead-letter node.
+
+        Raises:
+            ConfigError: a declaration is invalid.
+
+        """
+        lines, places = self._compare(tx)
+        for name, place in self._places(tx, places):
+            if place and place not in self._declared and not _named(tx, [NodeName(place)]):
+                lines.append(
+                    f"node {name!r}: its dead-letter node {place!r} does not exist; dead items stay where they are"
+                )
+        return sum(tx.page(Total(Nodes()))), lines
+
+    def _compare(self, tx: Transaction) -> tuple[list[str], dict[NodeName, str]]:
+        """Return a line for each difference, and the dead-letter nodes that the declared nodes will have."""
+        declared = self._declared.values()
+        stored = _named(tx, (one.node for one in declared))
+        sources = [str(one.settings.values.get("source", "")) for one in declared]
+        sources += [node.config.source for node in stored.values()]
+        stored |= _named(tx, (NodeName(one) for one in sources if one and one not in stored))
+        places: dict[NodeName, str] = {}
         lines: list[str] = []
-        for name, request in self._declared.items():
-            facts = _facts(tx, request, stored)
-            decision = declare(request, facts)
+        for request in declared:
+            name = request.node
+            before = stored[name].config.dead_letter_node if name in stored else ""
+            decision = declare(request, _facts(tx, request, stored))
             lines += _lines(_accepted(name, decision.reply))
             _note(stored, decision)
-            place = request.settings.values.get("dead_letter_node", places.get(request.node, ""))
-            places[request.node] = str(place or "")
-        lines += [
-            f"node {name!r}: its dead-letter node {place!r} does not exist; dead items stay where they are"
-            for name, place in places.items()
-            if place and place not in places
-        ]
-        return many, lines
+            places[name] = str(request.settings.values.get("dead_letter_node", before) or "")
+        return lines, places
+
+    def _places(
+        self, tx: Transaction, declared: Mapping[NodeName, str]
+    ) -> Iterator[tuple[NodeName, str]]:
+        """Yield every node with the name of its dead-letter node, first those that exist."""
+        after: str | None = None
+        left = dict(declared)
+        while nodes := tx.page(Nodes(), after, PAGE):
+            after = nodes[-1].name
+            for node in map(closed_if_damaged, nodes):
+                yield node.name, left.pop(node.name, node.config.dead_letter_node)
+        yield from left.items()
 
 
 def _note(nodes: dict[NodeName, Node], decision: Decision) -> None:
@@ -318,7 +365,7 @@ class Preview:
 
     def lines(self, tx: Transaction) -> list[str]:
         """Return a line for each schedule, and one more if its node is neither declared nor stored."""
-        there = {node.name for node in tx.page(Nodes(), None, ALL)} if self._definitions else set()
+        there = _named(tx, (one.node for one in self._definitions))
         return [line for one in self._definitions for line in self._about(one, there)]
 
     def _about(self, one: Definition, there: Collection[str]) -> Iterator[str]:

@@ -224,13 +224,17 @@ def _of_account(mine: Iterable[_Open], held: int, node: Node, count: int) -> Ite
 #
 # The store returns them in pages, in the order of their turns. A subscriber that is not loaded comes after the end of
 # the last page and stays there, because one that changes is loaded. So the next page is loaded before a subscriber after
-# that end gets a delivery. An idle crowd of 10,000 costs a page for each thousand delivered items.
+# that end gets a delivery. For each page the store looks at all subscribers with room, so each is twice as long as the one
+# before: where few items come, few subscribers are loaded, and where all get their turns, all are loaded in a few looks.
 
 CROWD: Final = 1000
 """The number of subscribers from which a node's are loaded in pages."""
 
 PAGE: Final = 1000
-"""Subscribers in a page: no fewer than the items that a batch delivers."""
+"""Subscribers in the first page: no fewer than the items that a batch delivers."""
+
+LONGEST_PAGE: Final = 8 * PAGE
+"""Subscribers in a page at most, because a batch waits for it."""
 
 
 class CrowdWindows:
@@ -248,6 +252,7 @@ class CrowdWindows:
         self._heap: list[Place] = []
         self._end: Place | None = None
         self._has_more = True
+        self._next = PAGE
         self._room = 0
 
     @property
@@ -285,8 +290,9 @@ class CrowdWindows:
 
     def _load(self) -> None:
         """Load the next page; subscriptions that are already known stay as they are."""
-        rows = self._page(self._end, PAGE)
-        self._has_more = len(rows) == PAGE
+        rows = self._page(self._end, self._next)
+        self._has_more = len(rows) == self._next
+        self._next = min(2 * self._next, LONGEST_PAGE)
         if rows:
             self._end = place(rows[-1])
         for row in rows:

@@ -203,7 +203,7 @@ class _Run:
         await self._store.open()
         read_all(settings.schedule)
         with waited_for():
-            await self._store.read(Comparison(settings.node, service_of(settings)).lines)
+            await self._store.read(Comparison(settings.node, service_of(settings)).of_declared)
 
     async def _enter(self) -> None:
         self._broker.serve_as(await self._store.instances.enter())
