@@ -21,6 +21,7 @@ def at_home(text, connection, folder):
         "/run/secrets/etl": str(folder / "password"),
         "/data/checkpoints": str(folder),
         "/data/images": str(folder / "images"),
+        "/data/orders": str(folder / "orders"),
     }.items():
         text = text.replace(old, new)
     return text
@@ -33,7 +34,10 @@ def test_a_snippet_runs(spark, connection, component, tmp_path, block):
     ticks = spark.readStream.format("rate").load().withColumnRenamed("value", "id")
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "seat.png").write_bytes(b"\x89PNG\r\n")
+    orders = spark.range(3).selectExpr("id", "id * 1.5 AS total")
+    orders.write.parquet(str(tmp_path / "orders"))
     there = {
+        "rows": orders.select(item_id, f.to_json(f.struct("id", "total")).alias("payload")),
         "spark": spark,
         "df": spark.range(3).select(item_id, payload),
         "events": ticks.select(item_id, payload),

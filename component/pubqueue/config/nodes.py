@@ -145,8 +145,8 @@ def _words(one: Difference) -> dict[str, str | int]:
 
 def _named(tx: Transaction, names: Iterable[NodeName]) -> dict[NodeName, Node]:
     """Return those of these nodes that exist."""
-    wanted = set(names)
-    found = tx.load(Needs(nodes=wanted)).nodes if wanted else ()
+    asked = set(names)
+    found = tx.load(Needs(nodes=asked)).nodes if asked else ()
     return {node.name: closed_if_damaged(node) for node in found}
 
 
