@@ -129,6 +129,7 @@ peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, a
 
 docs: setup ## build the documentation into site/; a warning is an error
 	$(PY) tools/reference
+	$(PY) tools/admin
 	@NO_MKDOCS_2_WARNING=1 $(PY)m mkdocs build --quiet
 	@echo "site/index.html is the first page"
 

@@ -3,8 +3,8 @@
 import pytest
 from harness.batches.facts import ANN, JOBS
 
+from pubqueue.admin.session import OperationRefused
 from pubqueue.cli.publish import BadLineError
-from pubqueue.cli.session import RefusedError
 from pubqueue.cli.worker import TargetError
 from pubqueue.cli.worker import load as load_target
 from pubqueue.config.loading import BadVariableError, given, load
@@ -92,14 +92,14 @@ def test_a_stale_row_is_reported_by_kind_and_key(change, kind, key):
 
 
 def test_errors_of_the_command_line_carry_their_facts():
-    refused = RefusedError("no.", "dead", node="jobs", condition="not-acceptable")
+    refused = OperationRefused("no.", "dead", node="jobs", condition="not-acceptable")
     assert (refused.operation, refused.node, refused.condition) == (
         "dead",
         "jobs",
         "not-acceptable",
     )
     assert refused.wrongly
-    assert not RefusedError("no.", "dead", condition="forbidden").wrongly
+    assert not OperationRefused("no.", "dead", condition="forbidden").wrongly
     line = BadLineError(2, 7, "line 7 is none.")
     assert (line.code, line.line, str(line)) == (2, 7, "line 7 is none")
     with pytest.raises(TargetError) as none:

@@ -9,6 +9,11 @@ PRODUCT = TESTS.parent / "component" / "pubqueue"
 
 HELD = {
     "accounts/credentials": "accounts/test_principals",
+    "accounts/local_key": "admin/test_connecting",
+    "admin/http_client": "admin/test_over_http",
+    "admin/methods": "admin/test_admin",
+    "admin/over_xmpp": "e2e/test_both_carriers",
+    "admin/session": "e2e/test_both_carriers",
     "cli/dev_reload": "cli/test_worker",
     "cli/doctor": "e2e/test_operations",
     "cli/events": "e2e/test_operations",
@@ -64,6 +69,7 @@ HELD = {
     "model/replies": "operations/test_operations",
     "model/schedules": "rules/test_schedules",
     "model/transactions": "rules/test_staging",
+    "monitor/api/publishing": "admin/test_over_http",
     "monitor/asking": "monitor/page/test_site",
     "monitor/gauges": "monitor/test_server",
     "operations/clients": "operations/test_operations",
@@ -94,6 +100,7 @@ HELD = {
     "testing/engine": "testing/test_service",
     "testing/pytest_plugin": "testing/test_service",
     "testing/server": "testing/test_service",
+    "version": "cli/test_cli",
     "wiring/checking": "cli/test_service",
     "wiring/faces": "faces/test_toy_face",
     "wiring/serving": "config/test_reloading",

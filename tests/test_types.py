@@ -11,7 +11,7 @@ from typing import assert_type
 import msgspec
 
 from pubqueue import (
-    BlockingItem, BlockingPublisher, Item, NewItem, NotAllPublished, Published, Publisher, Refused, Release, Reply,
+    Admin, BlockingAdmin, BlockingItem, BlockingPublisher, Item, NewItem, NotAllPublished, Published, Publisher, Refused, Release, Reply,
     Retracted, Worker,
 )
 
@@ -70,6 +70,26 @@ def wait(blocking: BlockingItem, error: Refused, some: NotAllPublished) -> None:
     Worker(node="jobs").run_blocking(lambda item: item.reply(item.data))
     Worker(node=["jobs", "more"], grace=timedelta(minutes=1))
     Worker(node="jobs", tls="none")  # type: ignore[arg-type]  # which is no mode
+
+
+async def operate(admin: Admin) -> None:
+    async for queue in admin.overview(sort="dead", max=10):
+        assert_type((queue.node, queue.dead), tuple[str, int | None])
+        assert_type((queue.oldest, queue.problems), tuple[datetime | None, tuple[str, ...]])
+    assert_type((await admin.redrive("jobs", reason="timed out *")).count, int | None)
+    assert_type((await admin.node_create("mail", settings={"max_failures": 5})).note, str)
+    await admin.schedule_add("nightly", "@daily", "jobs", {"task": "tidy"}, missed="all")
+    await admin.pause()  # type: ignore[call-arg]
+    await admin.cancel("jobs", items=["a"])  # type: ignore[call-arg]
+    admin.overview(sort="colour")  # type: ignore[arg-type]
+
+
+def operate_and_wait(url: str) -> None:
+    with BlockingAdmin(url, password="secret", timeout=5) as admin:
+        assert_type([item.id for item in admin.items("jobs", state="dead")], list[str])
+        assert_type(admin.peek("jobs", "i1").headers, tuple[str, ...])
+        assert_type(admin.service().version, str | None)
+    BlockingAdmin(colour="red")  # type: ignore[call-arg]
 """
 
 

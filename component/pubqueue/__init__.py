@@ -1,16 +1,19 @@
 """pubqueue: a durable work queue in an XMPP network (XEP-0060 nodes, XEP-0254 queueing).
 
 For workers and publishers everything they need is here: `from pubqueue import Publisher, Worker, Item`. The names are
-those of `pubqueue_xeps`, imported when they are first asked for.
+those of `pubqueue_xeps`, and for operators those of `pubqueue.admin`, imported when they are first asked for.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from pubqueue.admin.admin import Admin, BlockingAdmin
+    from pubqueue.admin.session import OperationRefused
     from pubqueue_xeps.client.connection import Connect
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.errors import (
@@ -48,7 +51,9 @@ if TYPE_CHECKING:
     from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 __all__ = [
+    "Admin",
     "BadCharacterError",
+    "BlockingAdmin",
     "BlockingItem",
     "BlockingPublisher",
     "ConfigurationError",
@@ -75,6 +80,7 @@ __all__ = [
     "NotAQueue",
     "NotAllPublished",
     "NotConfirmed",
+    "OperationRefused",
     "OtherId",
     "Outcome",
     "Pending",
@@ -96,8 +102,6 @@ __all__ = [
     "Worker",
 ]
 
-__version__ = version("pubqueue")
-
 _HOME: Final[dict[str, tuple[str, ...]]] = {
     "client.connection": ("Connect",),
     "client.pace": ("Timings",),
@@ -113,18 +117,26 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "worker.worker": ("Worker",),
     "xep_qos.levels": ("Level", "Pending"),
 }
-"""The module of each name; what stands in none is an error."""
+"""The module of each name in the client library; what stands in none is an error."""
 
-_MODULES: Final = dict.fromkeys(__all__, "errors") | {
-    name: module for module, names in _HOME.items() for name in names
+_OWN: Final[dict[str, tuple[str, ...]]] = {
+    "admin.admin": ("Admin", "BlockingAdmin"),
+    "admin.session": ("OperationRefused",),
 }
+"""The modules of names here."""
+
+_MODULES: Final = (
+    dict.fromkeys(__all__, "pubqueue_xeps.errors")
+    | {name: f"pubqueue_xeps.{module}" for module, names in _HOME.items() for name in names}
+    | {name: f"pubqueue.{module}" for module, names in _OWN.items() for name in names}
+)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"pubqueue_xeps.{module}"), name)
+    found = globals()[name] = getattr(import_module(module), name)
     return found
 
 

@@ -136,4 +136,4 @@ def test_a_value_may_begin_with_a_minus():
     words = ("schedule", "add", "weekly", "--cron=0 3 * * *", "--node=jobs", "--payload={}")
     result = CliRunner().invoke(main, [*words, "--priority", "-2"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2
-    assert "No account" in result.stderr
+    assert "not known where the service is" in result.stderr

@@ -115,6 +115,7 @@ VARIABLES = {
     "PUBQUEUE_HTTP_PROXIES": ("192.0.2.7, 10.0.0.0/24", ("192.0.2.7", "10.0.0.0/24")),
     "PUBQUEUE_HTTP_CERTIFICATE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_HTTP_KEY": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_LOCAL_KEY_FILE": ("/k", "/k"),
     "PUBQUEUE_STORE": ("sqlite:/env", "sqlite:/env"),
     "PUBQUEUE_ADMINS": ("a@x, b@x,", ("a@x", "b@x")),
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),

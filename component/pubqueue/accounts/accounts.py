@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.accounts.credentials import Credentials, Principals, Role, Scrypt, Subject, User
+    from pubqueue.accounts.local_key import Claim, LocalKey
 
 
 log = structlog.get_logger(__name__)
@@ -44,6 +45,10 @@ MAX_REMEMBERED: Final = 4_096
 
 BUSY: Final = 1.0
 """Seconds to wait when too many passwords wait to be compared."""
+
+
+BY_KEY: Final = "key"
+"""The mark of an operator on the host of the service, who has signed with its key."""
 
 
 class Proven(Struct, frozen=True):
@@ -81,6 +86,8 @@ class Accounts:
         self._comparing = Comparing(self._is_wanted, self._judged)
         self._remembered: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
         self._watchers: list[Callable[[], None]] = []
+        self.local_key: LocalKey | None = None
+        """The key of this host, if operators there may sign with it."""
         self._take(users)
 
     def adopt(self, users: Iterable[User]) -> None:
@@ -123,6 +130,20 @@ class Accounts:
                 return self._by_what_one_has(self._certificates.get(subject), str(subject), attempt)
             case _:
                 assert_never(given)
+
+    def prove_by_key(
+        self, claim: Claim, method: str, target: str, *, face: str, peer: str
+    ) -> Proven | Denied:
+        """Authenticate a request that is signed with the key of this host: its sender acts for the service itself.
+
+        Unlike with other credentials, wrong attempts of the peer do not hold up an operator who has the key.
+        """
+        if self.local_key is not None and self.local_key.proves(claim, method, target):
+            return Proven(claim.by, Jid(self._service), face, BY_KEY)
+        if wait := self._attempts.wait(peer):
+            return Denied(wait)
+        attempt = Attempt("key", "", face, peer)
+        return self._refuse(attempt, "", "it is not signed with the key of this host, or not now")
 
     def wait(self, peer: str, name: str = "") -> float:
         """Return the seconds for which no attempt of this peer under this name is checked; 0: it may try."""

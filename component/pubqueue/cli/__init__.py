@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pubqueue import __version__
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, Suggesting, stop
+from pubqueue.version import __version__
 
 if TYPE_CHECKING:
     from types import ModuleType

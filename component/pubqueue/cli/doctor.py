@@ -1,26 +1,31 @@
-"""`pubqueue doctor`, and what it checks over XMPP. `local_checks` looks at the configuration."""
+"""`pubqueue doctor`, and what it checks over XMPP and over HTTP. `local_checks` looks at the configuration."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 from slixmpp.exceptions import IqError
 
+from pubqueue.admin.connecting import Where, linked
+from pubqueue.admin.over_http import HttpLink
+from pubqueue.admin.over_xmpp import XmppLink
+from pubqueue.admin.session import OperationRefused
 from pubqueue.cli import output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, plain, stop
 from pubqueue.cli.output import Level, bad, good, look
-from pubqueue.cli.session import RefusedError, answering, linked
+from pubqueue.cli.session import answering, quiet
 from pubqueue.operations.clients import CONNECTIONS, DISABLED, REGISTRATIONS
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.model import count, moment, span, stamp
 from pubqueue.operations.nodes import NO_QUEUE, PAUSED, QUEUES
 from pubqueue.operations.service import ALERTS, FAILING, RAISED, SERVICE
 from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.client.connection import URL
 from pubqueue_xeps.errors import PubqueueError, ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
 from pubqueue_xeps.wire.requests import IqRequest
@@ -28,12 +33,12 @@ from pubqueue_xeps.wire.requests import IqRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from pubqueue.admin.session import Link, Page
     from pubqueue.cli.output import Finding
-    from pubqueue.cli.session import Link, Page
     from pubqueue.operations.model import Value
 
 
-# What `pubqueue doctor` checks over XMPP: the connection to the service, its clock, its queues, its log.
+# What `pubqueue doctor` checks from outside: the connection to the service, its clock, its queues, its log.
 
 BURST: Final = 40
 PADDING: Final = 2_048
@@ -72,37 +77,50 @@ MAX_NODES: Final = 10_000
 async def remote_findings(link: Link) -> AsyncIterator[Finding]:
     """Check everything, and yield each finding as it comes."""
     yield _tls(link)
+    if isinstance(link, HttpLink):
+        yield await _readiness(link)
     async for finding in service(link):
         yield finding
-    yield await _clock(link, link.about.service, "service clock")
-    yield await _clock(link, link.client.boundjid.domain, "server clock")
+    if isinstance(link, XmppLink):
+        yield await _clock(link, link.about.service, "service clock")
+        yield await _clock(link, link.client.boundjid.domain, "server clock")
     async for finding in _queues(link):
         yield finding
     yield await _log(link)
-    held_back = await _burst(link)
-    yield held_back
-    if held_back.level == "good":
-        yield await _large(link)
+    if isinstance(link, XmppLink):
+        held_back = await _burst(link)
+        yield held_back
+        if held_back.level == "good":
+            yield await _large(link)
 
 
 def _tls(link: Link) -> Finding:
-    transport = link.client.transport
-    secured = transport.get_extra_info("ssl_object") if transport else None
-    if secured is None:
+    if link.tls is None:
         return look(
             "TLS", "the connection is not encrypted; this is allowed only for a loopback address"
         )
-    name, _, bits = secured.cipher()
-    return good("TLS", f"{secured.version()}, {name} with {bits} bits")
+    version, name, bits = link.tls
+    return good("TLS", f"{version}, {name} with {bits} bits")
+
+
+async def _readiness(link: HttpLink) -> Finding:
+    """Return whether the service serves all protocols; over HTTP it answers even if its XMPP server is away."""
+    if whys := await link.readiness():
+        return bad("readiness", f"not everybody is served: {'; '.join(whys)}")
+    return good("readiness", "the service serves every protocol that it is configured for")
 
 
 async def service(link: Link) -> AsyncIterator[Finding]:
     """Yield what the service reports about itself: its tasks, its clock, its limits."""
+    asked = round(time.time() * 1000)
     try:
         page = await link.perform(SERVICE, {})
-    except RefusedError as problem:
+    except OperationRefused as problem:
         yield look("service", f"{problem} Some checks are skipped.")
         return
+    if isinstance(link, HttpLink) and page.now is not None:
+        took = round(time.time() * 1000) - asked
+        yield _skew(link.about.service, "service clock", page.now - asked - took // 2)
     (row,) = page.rows
     since = row["uptime"]
     runs = span(page.now - since) if isinstance(since, int) and page.now else "an unknown time"
@@ -116,14 +134,14 @@ async def service(link: Link) -> AsyncIterator[Finding]:
     for sentence in limits if isinstance(limits, tuple) else ():
         yield good("limits", sentence)
     yield kept(row)
-    with suppress(RefusedError):  # an older service does not report it
+    with suppress(OperationRefused):  # an older service does not report it
         page = await link.perform(CONNECTIONS, {"max": ("1",)})
         yield good("clients", page.note.partition(".")[0])
-    with suppress(RefusedError):
+    with suppress(OperationRefused):
         page = await link.perform(REGISTRATIONS, {"max": (f"{MAX_REGISTRATIONS}",)})
         if page.rows:
             yield pushes(page)
-    with suppress(RefusedError):
+    with suppress(OperationRefused):
         page = await link.perform(ALERTS, {"max": (f"{MAX_ALERTS}",)})
         for finding in alerts(page):
             yield finding
@@ -187,7 +205,7 @@ def kept(row: dict[str, Value]) -> Finding:
     return look("quotas", sentence) if row["near"] else good("quotas", sentence)
 
 
-async def _clock(link: Link, who: str, about: str) -> Finding:
+async def _clock(link: XmppLink, who: str, about: str) -> Finding:
     """Compare a clock with ours (XEP-0202), as it was half-way between the question and the answer."""
     asked = time.time()
     try:
@@ -203,7 +221,11 @@ async def _clock(link: Link, who: str, about: str) -> Finding:
         theirs = moment(utc.strip())
     except ValueError:
         return look(about, f"{who} does not answer a request for its time")
-    skew = round(theirs - (asked + time.time()) * 500)
+    return _skew(who, about, round(theirs - (asked + time.time()) * 500))
+
+
+def _skew(who: str, about: str, skew: int) -> Finding:
+    """Return by how many milliseconds a clock is ahead of ours."""
     if abs(skew) <= SKEW:
         return good(about, f"the clock of {who} differs from ours by up to {max(1, abs(skew))} ms")
     sentence = f"the clock of {who} is {span(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
@@ -220,7 +242,7 @@ async def _queues(link: Link) -> AsyncIterator[Finding]:
         async for page in link.pages(QUEUES, {}, MAX_NODES):
             nodes |= {str(row["node"]): row for row in page.rows}
             more = page.more
-    except RefusedError as problem:
+    except OperationRefused as problem:
         yield bad("queues", str(problem))
         return
     queues = [row for row in nodes.values() if row["state"] != NO_QUEUE]
@@ -272,7 +294,7 @@ def _named(names: list[str]) -> str:
 async def _log(link: Link) -> Finding:
     try:
         page = await link.perform(EVENTS, {"max": ("1",)})
-    except RefusedError as problem:
+    except OperationRefused as problem:
         return look("event log", str(problem))
     if not page.newest or page.oldest is None:
         return good("event log", "no event has been logged; a node keeps a log if event_log is on")
@@ -285,7 +307,7 @@ async def _log(link: Link) -> Finding:
 # --- the connection ------------------------------------------------------------------------------------
 
 
-async def _burst(link: Link) -> Finding:
+async def _burst(link: XmppLink) -> Finding:
     """Send pings that together are more than a throttled session may send at once (XEP-0199)."""
     begun = time.monotonic()
     pings = [
@@ -306,7 +328,7 @@ async def _burst(link: Link) -> Finding:
     return good("rate", f"{BURST} pings of 2 KB took {took * 1000:.0f} ms")
 
 
-async def _large(link: Link) -> Finding:
+async def _large(link: XmppLink) -> Finding:
     """Send a stanza of nearly the largest size; this is last, because a server that refuses it ends the stream."""
     try:
         await _ping(link, LARGE, TIMEOUT)
@@ -320,7 +342,7 @@ async def _large(link: Link) -> Finding:
     return good("stanza size", f"a stanza of {LARGE} bytes arrives")
 
 
-async def _ping(link: Link, size: int, patience: float) -> None:
+async def _ping(link: XmppLink, size: int, patience: float) -> None:
     inner = f"<ping xmlns='{PING}'>{' ' * size}</ping>"
     await ask(link.client, link.about.service, IqRequest("get", "a ping", inner), patience)
 
@@ -349,29 +371,27 @@ class Visit:
 
 
 @click.command()
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The service's configuration file, on its host; checks its store and disk as well.",
-)
 @answering
-def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
+def doctor(where: Where, *, as_json: bool) -> None:
     """Check the health of the running service.
 
     Checks from any machine: the connection, server limits, TLS, clocks, queues without workers, dead items,
     dead-letter nodes that do not exist, the event log. With --config, on the service's host, it also checks configuration, store
-    and disk. Exits with 1 if anything is bad.
+    and disk. Over HTTP it needs no XMPP server, and also checks whether the service is connected to its own. Exits with 1 if anything is bad.
     """
     visit = Visit(for_programs=as_json)
-    if config is not None:
+    if where.config is not None:
         try:
             from pubqueue.cli import local_checks  # noqa: PLC0415  # its libraries are an extra
         except ImportError as problem:
             stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
-        for finding in local_checks.local_findings(config):
+        for finding in local_checks.local_findings(where.config):
             visit.show(finding)
+        if where.url or os.environ.get(URL):
+            where = Where(url=where.url)  # with the rights and over the way of that account
+    quiet()
     try:
-        asyncio.run(_look_outside(url, visit))
+        asyncio.run(_look_outside(where, visit))
     except ValueError as problem:
         stop(ASKED_WRONGLY, problem)
     except PubqueueError as problem:
@@ -380,8 +400,10 @@ def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
         raise SystemExit(FAILED)
 
 
-async def _look_outside(url: str | None, visit: Visit) -> None:
-    async with linked(url) as link:
+async def _look_outside(where: Where, visit: Visit) -> None:
+    async with linked(where) as link:
+        if isinstance(link, HttpLink):
+            await link.log_in()
         visit.show(good("login", f"{link.about.account} can log in"))
         async for finding in remote_findings(link):
             visit.show(finding)

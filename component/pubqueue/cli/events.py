@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from pubqueue.admin.session import OperationRefused
 from pubqueue.cli import output
 from pubqueue.cli.exit_codes import plain
-from pubqueue.cli.session import NODE, RefusedError, answering, run, words
+from pubqueue.cli.session import NODE, answering, run, words
 from pubqueue.operations.items import EVENTS
 from pubqueue.operations.nodes import SETTINGS
 
 if TYPE_CHECKING:
-    from pubqueue.cli.session import Link, Page
+    from pubqueue.admin.connecting import Where
+    from pubqueue.admin.session import Link, Page
 
     Which = dict[str, tuple[str, ...]]
     """The parameters that choose events: a node, an item."""
@@ -45,7 +47,7 @@ LAST: Final = 20
 @click.option("--follow", "-f", is_flag=True, help="Continue with new events.")
 @answering
 def events(
-    url: str | None,
+    where: Where,
     node: str | None,
     after: int | None,
     most: int | None,
@@ -72,7 +74,7 @@ def events(
             await _follow(link, which, through, most, shown, for_programs=as_json)
 
     try:
-        run(url, work)
+        run(where, work)
     except KeyboardInterrupt:  # the way to end --follow
         return
 
@@ -90,7 +92,7 @@ async def _is_off(link: Link, node: str) -> bool:
     """Read the setting; publishers may read the log of a node but not its settings, and get no hint."""
     try:
         page = await link.perform(SETTINGS, words(node=node))
-    except RefusedError:
+    except OperationRefused:
         return False
     return any(row["setting"] == "event_log" and row["value"] == "0" for row in page.rows)
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.shell_completion import get_completion_class
 
-from pubqueue import __version__
 from pubqueue.cli import main
+from pubqueue.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

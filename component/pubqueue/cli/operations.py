@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pubqueue.admin.session import changed_schedule
 from pubqueue.cli import output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, stop
 from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
@@ -21,19 +22,18 @@ from pubqueue.operations.model import (
     ParameterKind,
     count,
     noun,
-    texts,
 )
 from pubqueue.operations.nodes import AFFILIATE, CREATE, DELETE, MEMBERS, QUEUES, ROLES, SETTINGS
-from pubqueue.operations.schedules import CHANGE, DEFINING, SHOW
+from pubqueue.operations.schedules import CHANGE
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.dead_letters import DEATHS_LOOKED_AT
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
-from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.cli.session import Link
+    from pubqueue.admin.connecting import Where
+    from pubqueue.admin.session import Link
     from pubqueue.operations.model import Operation, Parameter, Value
 
     Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class Call:
     """A call of a command."""
 
-    url: str | None
+    where: Where
     given: dict[str, tuple[str, ...]]
     """The parameters, as the operation takes them."""
     as_json: bool
@@ -75,7 +75,7 @@ def perform(operation: Operation, call: Call) -> None:
         page = await link.perform(operation, call.given)
         write(operation, page, for_programs=call.as_json)
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 def ask(call: Call, sentence: str, counted: Callable[[], str]) -> None:
@@ -86,11 +86,11 @@ def ask(call: Call, sentence: str, counted: Callable[[], str]) -> None:
 
 def _contents(call: Call) -> str:
     """Return how many items a node has, in a sentence; empty if the service does not say."""
-    found = _nodes(call.url, call.node, exactly=True)
+    found = _nodes(call.where, call.node, exactly=True)
     return f"{call.node} has {count(found[call.node], 'item')}. " if call.node in found else ""
 
 
-def _nodes(url: str | None, match: str, *, exactly: bool = False) -> dict[str, int]:
+def _nodes(where: Where, match: str, *, exactly: bool = False) -> dict[str, int]:
     """Return the nodes with this in their names, each with the number of its items; with `exactly`, only the node of this name."""
     found: dict[str, int] = {}
 
@@ -101,7 +101,7 @@ def _nodes(url: str | None, match: str, *, exactly: bool = False) -> dict[str, i
             if exactly and match in found:
                 return
 
-    run(url, work)
+    run(where, work)
     return found
 
 
@@ -122,7 +122,7 @@ def command_of(
     """
 
     def called(
-        url: str | None,
+        where: Where,
         *,
         as_json: bool,
         most: int | None = None,
@@ -131,7 +131,7 @@ def command_of(
     ) -> None:
         known = [one for one in operation.parameters if one.name in values]
         given = words(**{one.name: _value(one, values.pop(one.name)) for one in known})
-        do(operation, Call(url, given, as_json, most, yes), **values)
+        do(operation, Call(where, given, as_json, most, yes), **values)
 
     own = [one for one in operation.parameters if one.name not in OF_PAGES]
     own.sort(key=_is_needed, reverse=True)
@@ -251,7 +251,7 @@ def write_list(operation: Operation, call: Call) -> None:
         elif page.more:
             click.echo(f"There are more: continue with --after {page.through}", err=True)
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 # By hand: dead items may be too many for one request, and which ones are meant decides about the confirmation.
@@ -263,14 +263,14 @@ def _redrive(operation: Operation, call: Call) -> None:
         ask(call, sentence, lambda: f"{_all_dead(call)} will be requeued.")
 
     async def work(link: Link) -> None:
-        count = (await _to_the_end(link, operation, call.given))["count"]
+        count = (await link.to_the_end(operation, call.given))["count"]
         if call.as_json:
             note = f"{count} dead items of {call.node} requeued."
             output.write_json({"done": operation.name, "count": count, "note": note})
         else:
             click.echo(f"{count} dead item{'' if count == 1 else 's'} of {call.node} requeued.")
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 def _discard(operation: Operation, call: Call) -> None:
@@ -297,53 +297,33 @@ def _all_dead(call: Call) -> str:
         async for page in link.pages(DEATHS, given):
             found += sum(int(str(row["count"])) for row in page.rows)
 
-    run(call.url, work)
+    run(call.where, work)
     more = " or more" if found >= DEATHS_LOOKED_AT else ""
     return f"{found}{more} {noun(found, 'dead item')} of {call.node}{_of(call)}"
 
 
 def _take_out(operation: Operation, call: Call) -> None:
     """Remove any number of items; print how many were removed, and which were not found. `cancel` is by hand for this."""
-    items = call.given.get("item", ())
-    parts = [items[at : at + MAX_NAMED] for at in range(0, len(items), MAX_NAMED)] or [()]
     missing: list[str] = []
 
     async def work(link: Link) -> None:
-        sums = {"count": 0, "in_flight": 0}
-        for part in parts:
-            given = call.given | ({"item": tuple(dict.fromkeys(part))} if part else {})
-            found = await _to_the_end(link, operation, given)
-            sums = {name: sums[name] + found[name] for name in sums}
-            missing.extend(found["missing"])
+        found = await link.to_the_end(operation, call.given)
+        missing.extend(found["missing"])
         reply = Cancelled(
-            NodeName(call.node), sums["count"], sums["in_flight"], tuple(map(ItemId, missing))
+            *(NodeName(call.node), found["count"], found["in_flight"] or 0),
+            tuple(map(ItemId, missing)),
         )
         answer = operation.answer(reply, Given())
         if call.as_json:
+            sums = {"count": found["count"], "in_flight": found["in_flight"] or 0}
             result = {"done": operation.name, **sums, "missing": missing, "note": answer.note}
             output.write_json(result)
         else:
             click.echo(plain(answer.note))
 
-    run(call.url, work)
+    run(call.where, work)
     if missing:
         raise SystemExit(FAILED)
-
-
-async def _to_the_end(
-    link: Link, operation: Operation, given: Mapping[str, tuple[str, ...]]
-) -> dict[str, Any]:
-    """Perform an operation part by part, and return its row with the sums of all parts."""
-    words_now = dict(given)
-    found: dict[str, Any] = {"count": 0, "in_flight": 0, "missing": ()}
-    while True:
-        page = await link.perform(operation, words_now)
-        (row,) = page.rows
-        found = {name: value + (row.get(name) or type(value)()) for name, value in found.items()}
-        if not page.more:
-            return found
-        if page.through:
-            words_now["after"] = (page.through,)
 
 
 # By hand: one command for two operations.
@@ -378,7 +358,7 @@ def _members(operation: Operation, call: Call, *, changes: tuple[str, ...]) -> N
             page = await link.perform(AFFILIATE, given)
             output.done(AFFILIATE, page, for_programs=call.as_json)
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 # By hand: many nodes at once, of which the question has the numbers.
@@ -390,7 +370,7 @@ def _delete(operation: Operation, call: Call, *, match: str | None) -> None:
     if not match:
         perform(operation, call)
         return
-    found = _nodes(call.url, match)
+    found = _nodes(call.where, match)
     if not found:
         stop(FAILED, f"No node that you manage has {match!r} in its name.")
     names = ", ".join([*sorted(found)[:NAMED], *(["..."] if len(found) > NAMED else [])])
@@ -402,7 +382,7 @@ def _delete(operation: Operation, call: Call, *, match: str | None) -> None:
             page = await link.perform(operation, words(node=node))
             output.done(operation, page, for_programs=call.as_json)
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 # By hand: the kind of the node is one of its settings, and has an option.
@@ -425,7 +405,7 @@ def _settings(operation: Operation, call: Call) -> None:
         else:
             output.rows(operation, page, for_programs=False)
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 def _typed(row: Mapping[str, Value]) -> object:
@@ -445,13 +425,10 @@ def _typed(row: Mapping[str, Value]) -> object:
 
 def _change(operation: Operation, call: Call) -> None:
     async def work(link: Link) -> None:
-        (row,) = (await link.perform(SHOW, {"schedule": call.given["schedule"]})).rows
-        cells = {column.name: column.cell for column in SHOW.columns}
-        stands = {one.name: texts(cells[one.name], row[one.name]) for one in DEFINING}
-        page = await link.perform(operation, stands | call.given)
+        page = await link.perform(operation, await changed_schedule(link, call.given))
         output.done(operation, page, for_programs=call.as_json)
 
-    run(call.url, work)
+    run(call.where, work)
 
 
 # All commands.

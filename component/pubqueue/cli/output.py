@@ -15,7 +15,7 @@ from pubqueue.operations.model import json_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.cli.session import Page
+    from pubqueue.admin.session import Page
     from pubqueue.operations.model import Column, Operation, Value
 
 

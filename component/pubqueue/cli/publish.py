@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import os
 import sys
 from functools import partial
@@ -15,18 +14,20 @@ from xml.etree import ElementTree as ET
 import click
 import msgspec
 
+from pubqueue.admin.connecting import publisher
 from pubqueue.cli import output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, plain, stop
-from pubqueue.cli.session import NODE, answering
+from pubqueue.cli.session import NODE, answering, quiet
 from pubqueue.operations.model import count
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import NotAllPublished, PubqueueError
-from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.wire.publication import NewItem, Published
 from pubqueue_xeps.xep_qos.levels import Level, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+
+    from pubqueue.admin.connecting import Publishes, Where
 
 
 T = TypeVar("T")
@@ -131,7 +132,7 @@ def headers_of(lines: Iterable[str]) -> dict[str, str] | None:
 )
 @answering
 def publish(
-    url: str | None,
+    where: Where,
     node: str,
     payload: str,
     *,
@@ -178,7 +179,7 @@ def publish(
         return item(text, None if id_prefix is None else f"{id_prefix}{number}")
 
     if type_ is not None and not lines:
-        _publish_one(url, node, item(_bytes(payload), name), wanted, as_json=as_json)
+        _publish_one(where, node, item(_bytes(payload), name), wanted, as_json=as_json)
         return
     try:
         source = _source(payload)
@@ -188,9 +189,9 @@ def publish(
     except BadPayloadError as problem:
         stop(ASKED_WRONGLY, f"the payload is {problem}")
     if new is None:
-        _publish_all(url, node, source, item_of_line, wanted, as_json=as_json)
+        _publish_all(where, node, source, item_of_line, wanted, as_json=as_json)
     else:
-        _publish_one(url, node, new, wanted, as_json=as_json)
+        _publish_one(where, node, new, wanted, as_json=as_json)
 
 
 def _check_ids(name: str | None, id_prefix: str | None, *, lines: bool) -> None:
@@ -260,13 +261,13 @@ def _bytes(payload: str) -> bytes:
 
 
 def _publish_one(
-    url: str | None, node: str, new: NewItem, level: Level | None, *, as_json: bool
+    where: Where, node: str, new: NewItem, level: Level | None, *, as_json: bool
 ) -> None:
     tally = Tally(node)
 
     async def work() -> list[Published]:
-        async with Publisher(url=url, level=level) as publisher:
-            return await publisher.publish_many(node, [new])
+        async with publisher(where, level) as publishes:
+            return await publishes.publish_many(node, [new])
 
     try:
         (one,) = _run(work(), tally)
@@ -277,8 +278,8 @@ def _publish_one(
         known = {"node": one.node, "id": one.id, "duplicate": one.duplicate}
         output.write_json({"done": "publish", **known})
     else:
-        where = "was already in" if one.duplicate else WHERE[level]
-        click.echo(plain(f"{one.id} {where} {one.node}."))
+        place = "was already in" if one.duplicate else WHERE[level]
+        click.echo(plain(f"{one.id} {place} {one.node}."))
 
 
 class Tally:
@@ -301,7 +302,7 @@ class Tally:
 
 
 def _publish_all(
-    url: str | None,
+    where: Where,
     node: str,
     source: Iterable[str],
     item: Callable[[int, str], NewItem],
@@ -313,9 +314,9 @@ def _publish_all(
     lines = ((number, line) for number, line in enumerate(source, 1) if line.strip())
 
     async def work() -> None:
-        async with Publisher(url=url, level=level) as publisher:
+        async with publisher(where, level) as publishes:
             while some := list(itertools.islice(lines, AT_ONCE)):
-                await _publish_some(publisher, some, item, tally)
+                await _publish_some(publishes, some, item, tally)
 
     _run(work(), tally)
     if as_json:
@@ -326,7 +327,7 @@ def _publish_all(
 
 
 async def _publish_some(
-    publisher: Publisher,
+    publishes: Publishes,
     some: Sequence[tuple[int, str]],
     item: Callable[[int, str], NewItem],
     tally: Tally,
@@ -341,7 +342,7 @@ async def _publish_some(
             bad = BadLineError(ASKED_WRONGLY, number, f"line {number} is {problem}")
             break
     try:
-        tally.add(await publisher.publish_many(tally.node, new))
+        tally.add(await publishes.publish_many(tally.node, new))
     except NotAllPublished as problem:
         tally.add(problem.results)
         at, why = next(
@@ -366,9 +367,7 @@ def _code(why: object) -> int:
 
 def _run(work: Coroutine[Any, Any, T], tally: Tally) -> T:
     """Do the work; a failure is one sentence, with the number of confirmed items if that matters."""
-    logging.getLogger("slixmpp").setLevel(
-        logging.CRITICAL
-    )  # what it warns of, we say in a sentence
+    quiet()
     try:
         return asyncio.run(work)
     except NotAllPublished:

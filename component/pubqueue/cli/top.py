@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from pubqueue.cli.session import Link
+    from pubqueue.admin.connecting import Where
+    from pubqueue.admin.session import Link
     from pubqueue.operations.model import Value
 
 
@@ -52,7 +53,7 @@ Rows = "list[dict[str, Value]]"
     "--once", is_flag=True, help="Print once and exit; this is the default without a terminal."
 )
 @answering
-def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
+def top(where: Where, every: float, *, once: bool, as_json: bool) -> None:
     """Watch the busiest queues.
 
     Queues with the most work come first. Press q to quit.
@@ -72,7 +73,7 @@ def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
             where = tables.console()
             where.print(tables.table(QUEUES.columns, found, now, where.width))
 
-    run(url, work)
+    run(where, work)
 
 
 async def _look(link: Link) -> tuple[list[dict[str, Value]], int | None, bool]:

@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 AT_START: Final = frozenset(
     {
         *("jid", "secret", "secret_file", "server", "store"),
-        *("http", "http_certificate", "http_key", "http_proxies"),
+        *("http", "http_certificate", "http_key", "http_proxies", "local_key_file"),
     }
 ).union(*(row.at_start for row in FACES.values()))
 """Keys that are read only at the start; all others are applied. A key of a table has the table's name before it."""

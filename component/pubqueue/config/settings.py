@@ -24,7 +24,7 @@ from pubqueue.rules.access import AutoCreation, CreationPolicy
 from pubqueue.rules.presence import USUAL as SILENCE
 from pubqueue.rules.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.rules.validity import MAX_SPAN
-from pubqueue.stores import shown_address, store_at
+from pubqueue.stores import file_of, shown_address, store_at
 from pubqueue.stores.reading_errors import why
 
 if TYPE_CHECKING:
@@ -214,6 +214,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     users log in to the page only over a loopback address or through one of these. `X-Forwarded-For` is believed only from them and,
     on the addresses of `http`, from this host; the client that it names counts for wrong attempts and limits. With
     neither proxies nor `http_certificate`, `http` must be loopback addresses if users can log in to the page."""
+    local_key_file: str = ""
+    """The file with the key by which commands with `--config` operate the service on its own host, without a password. The service makes it at the
+    start, for its own user alone (mode 0600). Empty: the file of an SQLite store with `.key` appended; with PostgreSQL, there is no key."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events are deleted, for nodes that keep a log (`x-queueing#event_log`)."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -311,6 +314,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 source=self.secret_file,
             )
         return secret
+
+    def key_file(self) -> Path | None:
+        """Return the file with the key of this host; None if there is none."""
+        if self.local_key_file:
+            return Path(self.local_key_file)
+        store = file_of(self.store)
+        return None if store is None else store.with_name(f"{store.name}.key")
 
     def make_store(self) -> Store:
         """Return the store that is configured, not opened yet.

@@ -114,24 +114,24 @@ MAX_FIELDS: Final = 1_000
 """Maximum number of fields in a form of the page."""
 
 
-async def body_of(request: web.Request) -> bytes:
-    """Return the body.
+async def body_of(request: web.Request, most: int = MAX_BODY_BYTES) -> bytes:
+    """Return the body, of up to `most` bytes.
 
     Raises:
         web.HTTPException: it is too large, takes too long, or cannot be read.
 
     """
     try:
-        return await host.read(request, MAX_BODY_BYTES, REQUEST)
+        return await host.read(request, most, REQUEST)
     except host.BodyError as problem:
-        raise _refusal(problem.status) from None
+        raise _refusal(problem.status, most) from None
 
 
-def _refusal(status: int) -> web.HTTPException:
+def _refusal(status: int, most: int) -> web.HTTPException:
     match status:
         case 413:
-            why = f"The body has more than {MAX_BODY_BYTES} bytes."
-            return web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, reason=why)
+            why = f"The body has more than {most} bytes."
+            return web.HTTPRequestEntityTooLarge(most, reason=why)
         case 408:
             return web.HTTPRequestTimeout(reason="The body took too long.")
         case _:
@@ -217,3 +217,14 @@ def is_private(request: web.Request) -> bool:
 def is_guarded(request: web.Request, proxies: Networks) -> bool:
     """Return whether this connection may carry a password: with TLS, from this host, or from a configured proxy."""
     return request.secure or checks.is_trusted(request.remote or "", proxies)
+
+
+BY_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via")
+"""Fields of a request that a proxy has passed on."""
+
+
+def is_here(request: web.Request) -> bool:
+    """Return whether a program on this machine has sent the request, and no proxy has passed it on."""
+    return checks.is_trusted(host.client()) and not any(
+        name in request.headers for name in BY_PROXIES
+    )

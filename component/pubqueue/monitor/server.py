@@ -19,12 +19,11 @@ from prometheus_client.metrics_core import Metric
 from pubqueue.accounts.accounts import Proven
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.task import Task, stop_all
-from pubqueue.faces.checks import is_trusted
-from pubqueue.faces.http.host import client
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
 from pubqueue.monitor.api.service import Api, Callers
+from pubqueue.monitor.asking import is_here
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.site import Site
@@ -218,9 +217,6 @@ def given(families: Iterable[Metric]) -> CollectorRegistry:
 CLOSED: Final = "(closed)"
 """The label of all nodes together whose names a reader does not see."""
 
-BY_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "Via")
-"""Fields of a request that a proxy has passed on."""
-
 
 class Readers:
     """Decides who sees the names of all nodes: programs on this machine, and users with a role. Others see those of open nodes."""
@@ -233,12 +229,7 @@ class Readers:
         if self._callers is None or "Authorization" not in request.headers:
             return is_here(request)
         proven = await self._callers.prove(request)
-        return self._callers.has_role(proven) if isinstance(proven, Proven) else proven
-
-
-def is_here(request: web.Request) -> bool:
-    """Return whether a program on this machine has sent the request, and no proxy has passed it on."""
-    return is_trusted(client()) and not any(name in request.headers for name in BY_PROXIES)
+        return self._callers.sees_all(proven) if isinstance(proven, Proven) else proven
 
 
 def with_names_of(families: Iterable[Metric], names: Container[str]) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from pubqueue.stores.sqlite import in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from urllib.parse import SplitResult
 
     from pubqueue.engine.ports import Store, Transaction
@@ -51,6 +52,12 @@ def store_at(address: str) -> Store:
         raise ValueError(f"store must be {WANTED}, not {shown_address(address)!r}")
     _, make = STORES[parts.scheme]
     return make(parts)
+
+
+def file_of(address: str) -> Path | None:
+    """Return the file of the store at this address; None if it is in no file."""
+    parts = urlsplit(address)
+    return sqlite.file_in(parts) if parts.scheme == "sqlite" else None
 
 
 def shown_address(address: str) -> str:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec import Struct
 
-from pubqueue import __version__
+from pubqueue.accounts.local_key import KeyFileError, LocalKey, made
 from pubqueue.config.loading import http_places
 from pubqueue.config.users import service_of
 from pubqueue.engine.face import kept_secret
 from pubqueue.faces.checks import THIS_HOST, ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.table import FACES, Server
+from pubqueue.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -129,6 +130,7 @@ async def monitored(
     if not hosts:
         yield (), ()
         return
+    accounts.local_key = _local_key(settings)
     # their libraries take some time to import
     from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
     from pubqueue.monitor.server import Monitor  # noqa: PLC0415
@@ -147,3 +149,14 @@ async def monitored(
         host.mount(monitor)
     async with monitor.sampling():
         yield (monitor,), (() if logins.has_secret else (logins,))
+
+
+def _local_key(settings: Settings) -> LocalKey | None:
+    """Return the key of this host; None if there is none, or its file cannot be used, which is logged."""
+    if (path := settings.key_file()) is None:
+        return None
+    try:
+        return LocalKey(made(path))
+    except KeyFileError as problem:
+        log.warning("local_key.unusable", why=str(problem))
+        return None

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from pubqueue import __version__
 from pubqueue.config.nodes import Comparison, bring_nodes, bring_schedules, read_all
 from pubqueue.config.reloading import Parts, Reloader, terms_of, trim_of
 from pubqueue.config.users import accounts_of, service_of
@@ -29,6 +28,7 @@ from pubqueue.model.replies import About
 from pubqueue.monitor.alerts import Alerts
 from pubqueue.monitor.process import ProcessObservers, service_manager
 from pubqueue.stores import Timed, shown_address
+from pubqueue.version import __version__
 from pubqueue.wiring.faces import faces_of, over_http
 
 if TYPE_CHECKING:

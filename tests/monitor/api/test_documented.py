@@ -45,7 +45,7 @@ def answers(text):
 
 async def test_the_commands_of_the_page_do_what_it_says(service, tmp_path):
     await service.do(a_queue(), publishes("i1", "i2", "i3", "i4", "i5"))
-    token, look, pages, change, every = (
+    token, look, pages, change, publish, every = (
         block.text for block in blocks_of(PAGE) if block.language == "bash"
     )
     await typed(service, tmp_path, token)
@@ -67,6 +67,9 @@ async def test_the_commands_of_the_page_do_what_it_says(service, tmp_path):
     assert (configs["thumbnails"].queueing, configs["thumbnails"].max_failures) == (True, 5)
     assert not configs["jobs"].paused
     assert [entry.item.id for entry in left.entries] == ["i3", "i4", "i5"]
+    (published,) = answers(await typed(service, tmp_path, publish))
+    assert published["results"][0] == {"id": "i1", "duplicate": False}
+    assert len(published["results"]) == 2
     listed, *_ = answers(await typed(service, tmp_path, every))
     assert len(listed["operations"]) > 30
     assert json.loads((tmp_path / "openapi.json").read_text())["openapi"].startswith("3.1")

@@ -18,7 +18,8 @@ async def test_the_document_is_valid_and_names_every_operation(api):
         method = "post" if one.changes else "get"
         assert list(paths[f"/operations/{one.name}"]) == [method]
         assert paths[f"/operations/{one.name}"][method]["summary"] == one.label
-    assert len(paths) == len(OPERATIONS) + 2
+    assert list(paths["/publish"]) == ["post"]
+    assert len(paths) == len(OPERATIONS) + 3
 
 
 async def test_every_answer_is_one_that_the_document_names(service, api, pytestconfig):

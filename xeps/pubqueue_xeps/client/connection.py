@@ -122,7 +122,7 @@ def connection(
             f"No {missing} is given: give {argument}= or a URL (url=, --url), or set {URL}, such as {EXAMPLE}.",
             argument=argument,
         )
-    password = given.password if given.password is not None else _password(environment)
+    password = given.password if given.password is not None else password_in(environment)
     if password is None:
         raise ConfigurationError(
             f"There is no password for {_jid(jid, 'jid').bare}: give password=, or set {PASSWORD} or {PASSWORD_FILE}.",
@@ -183,6 +183,11 @@ def read_url(url: str, name: str = "The URL") -> PartialConnection:
             argument="password",
             source=source,
         )
+    if parts.scheme in {"http", "https"}:
+        raise ConfigurationError(
+            f"{name} is an address over HTTP, with which commands of operators and `pubqueue publish` work; here it takes {EXAMPLE}.",
+            source=source,
+        )
     service = unquote(parts.path.removeprefix("/"))
     if parts.scheme != "xmpp" or not user or not domain or not service or parts.fragment:
         raise ConfigurationError(f"{name} is not of the form {EXAMPLE}.", source=source)
@@ -229,7 +234,8 @@ def _completed(given: PartialConnection, found: PartialConnection) -> PartialCon
     return replace(given, **missing)
 
 
-def _password(environment: Mapping[str, str]) -> str | None:
+def password_in(environment: Mapping[str, str]) -> str | None:
+    """Return the password of the environment; None if there is none. Raises ConfigurationError."""
     if password := environment.get(PASSWORD):
         return password
     if not (name := environment.get(PASSWORD_FILE)):

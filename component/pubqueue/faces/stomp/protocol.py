@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
-from pubqueue import __version__
 from pubqueue.accounts.accounts import Proven
 from pubqueue.accounts.credentials import Plain
 from pubqueue.engine.connections import Reason
@@ -19,6 +18,7 @@ from pubqueue.faces.stomp.client import Backend, Client, Wire
 from pubqueue.faces.stomp.refusals import Message, Problem, error, of_fault
 from pubqueue.faces.stomp.session import StompSession
 from pubqueue.rules.presence import Departure
+from pubqueue.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

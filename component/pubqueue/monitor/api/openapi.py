@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pubqueue.faces.http.problems import MEDIA_TYPE, STATUS
+from pubqueue.monitor.api.publishing import MAX_ITEMS
 from pubqueue.monitor.asking import FORM
 from pubqueue.operations.model import Cell, Given, ParameterKind, UnfitError, json_of, stamp
 
@@ -70,6 +71,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     }
     for one in operations:
         paths[f"/operations/{one.name}"] = {"post" if one.changes else "get": _operation(one)}
+    paths["/publish"] = {"post": _publishing()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "pubqueue: operations", "version": version},
@@ -81,7 +83,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
                 "basic": {"type": "http", "scheme": "basic"},
                 "bearer": {"type": "http", "scheme": "bearer"},
             },
-            "schemas": {"Problem": PROBLEM},
+            "schemas": {"Problem": PROBLEM, "Error": ERROR},
             "responses": {str(status): _problem(status) for status in statuses()},
         },
     }
@@ -95,7 +97,15 @@ PROBLEM: Final[dict[str, Any]] = {
         "title": TEXT,
         "status": {"type": "integer"},
         "detail": TEXT,
+        "error": {"$ref": "#/components/schemas/Error"},
     },
+}
+
+ERROR: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "The refusal as XMPP has it (RFC 6120 8.3, XEP-0060).",
+    "required": ["type", "condition"],
+    "properties": {"type": TEXT, "condition": TEXT, "detail": TEXT, "text": TEXT},
 }
 
 
@@ -194,6 +204,49 @@ def _done(one: Operation) -> dict[str, Any]:
     return {"description": "Done.", "content": {JSON: {"schema": answer}}}
 
 
+def _publishing() -> dict[str, Any]:
+    """Describe how items are published."""
+    span = {"type": ["number", "null"], "minimum": 0, "maximum": 10**9}
+    item = {
+        "payload": {"description": "A JSON value, or a string with an XML element or JSON."},
+        "id": {"type": ["string", "null"], "minLength": 1},
+        "priority": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
+        "delay": span | {"description": "Seconds before the first delivery."},
+        "ttl": span | {"description": "Seconds that the item may wait before it is dead."},
+        "headers": {"type": "object", "additionalProperties": TEXT},
+        "group": TEXT,
+    }
+    items = {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": _closed(item)}
+    result = {
+        "id": TEXT,
+        "duplicate": {"type": "boolean", "description": "It existed already."},
+        "dead": {
+            "type": "string",
+            "description": "It existed already, and is dead for this reason.",
+        },
+        "error": {"$ref": "#/components/schemas/Error"},
+    }
+    results = {"type": "array", "items": _closed(result, "id")}
+    done = _closed({"node": TEXT, "results": results}, "node", "results")
+    node = {"name": "node", "in": "query", "required": True, "schema": KINDS[ParameterKind.NODE]}
+    body = {"schema": _closed({"items": items}, "items")}
+    return {
+        "operationId": "publish",
+        "summary": "Publish items",
+        "description": "Each item is judged by itself, with the rights of the user's account. An item with a `duplicate` is on disk; "
+        "one with an `error` is not published. The same ids may be sent again.",
+        "parameters": [node | {"description": "Node"}],
+        "requestBody": {"required": True, "content": {JSON: body}},
+        "responses": {"200": {"description": "Done.", "content": {JSON: {"schema": done}}}}
+        | _problems(),
+    }
+
+
+def _closed(properties: dict[str, Any], *needed: str) -> dict[str, Any]:
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
+    return found | ({"required": list(needed)} if needed else {})
+
+
 def _cell(column: Column) -> dict[str, Any]:
     return CELLS[column.cell] | {"description": column.label}
 
@@ -217,7 +270,7 @@ def written(
         "rows": [_row(operation, row, hidden) for row in answer.rows],
         "more": answer.more,
     }
-    if answer.more:
+    if answer.through:
         found["through"] = answer.through
     if answer.now is not None:
         found["now"] = stamp(answer.now)

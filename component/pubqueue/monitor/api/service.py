@@ -13,10 +13,12 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.accounts.accounts import Denied
+from pubqueue.accounts.accounts import BY_KEY, Denied
 from pubqueue.accounts.credentials import credentials_in
-from pubqueue.faces.http.host import CHALLENGES, client, known
+from pubqueue.accounts.local_key import PROOF, Claim, claim_in, digest_of
+from pubqueue.faces.http.host import CHALLENGES, MAX_BODY_BYTES, client, known
 from pubqueue.faces.http.problems import STATUS, problem
+from pubqueue.faces.xmpp.xml import refusals
 from pubqueue.faces.xmpp.xml.payload import from_text
 from pubqueue.faces.xmpp.xml.stanza import jid_of
 from pubqueue.model.decision import Refusal
@@ -32,6 +34,7 @@ from pubqueue.monitor.api.openapi import (
     method_of,
     written,
 )
+from pubqueue.monitor.api.publishing import MAX_BODY, ON_LOOP, Publishing, error_of, stanza_error
 from pubqueue.monitor.page.logins import FACE
 from pubqueue.operations.model import Readers, UnfitError, fit
 from pubqueue.operations.table import OPERATIONS, hidden, lends
@@ -84,6 +87,11 @@ FORBIDDEN: Final = (
     "Neither a role of the user nor its affiliation with the node includes this operation."
 )
 
+PUBLISH: Final = "/publish"
+
+CLAIM: Final = "pubqueue.claim"
+"""Where a request has what it says of itself, once its signature is proven."""
+
 ACCEPTED: Final = frozenset({"*/*", "application/*", JSON})
 
 MAX_FORM_FIELDS: Final = MAX_PAIRS + 1
@@ -96,7 +104,7 @@ class Api:
         self, callers: Callers, broker_of: Callable[[], Broker | None], *, version: str
     ) -> None:
         self._callers = callers
-        self._ask = asking.Asking(broker_of)
+        self._ask, self._publishing = asking.Asking(broker_of), Publishing(broker_of)
         operations = tuple(OPERATIONS.values())
         self._list = _Document(listed(operations))
         self._openapi = _Document(openapi.document(operations, version))
@@ -107,6 +115,7 @@ class Api:
         api.router.add_route("*", "/operations", self._known(self._listed))
         api.router.add_route("*", "/openapi.json", self._known(self._described))
         api.router.add_route("*", "/operations/{name}", self._known(self._operation))
+        api.router.add_route("*", PUBLISH, self._known(self._publish))
         app.add_subapp("/api/", api)
 
     # --- for all requests -----------------------------------------------------------------------
@@ -118,9 +127,11 @@ class Api:
         try:
             response = await handler(request)
         except UnfitError as wrong:
-            response = _problem(400, str(wrong))
+            error = stanza_error(refusals.bad_request(text=str(wrong)))
+            response = _problem(400, str(wrong), error=error)
         except asking.RefusedError as refused:
-            response = _problem(STATUS[refused.reply.refusal], _sentence(refused.reply))
+            reply = refused.reply
+            response = _problem(STATUS[reply.refusal], _sentence(reply), error=error_of(reply))
         except asking.SilentError as silent:
             response = _problem(503, str(silent), {"Retry-After": "5"})
         except web.HTTPException as error:
@@ -128,6 +139,7 @@ class Api:
             response = _problem(error.status, error.reason, kept)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
+        self._callers.sign(request, response)
         return response
 
     def _known(
@@ -171,6 +183,19 @@ class Api:
         answer = operation.answer(reply, meant)
         return _json(written(operation, answer, caller.hidden), _next(operation, given, answer))
 
+    async def _publish(self, request: web.Request, proven: Proven) -> web.StreamResponse:
+        """Publish with the rights of the caller's own account: no role adds any."""
+        node = from_pairs(_pairs(request.rel_url.raw_query_string)).get("node", ())
+        if len(request.rel_url.query) != 1 or len(node) != 1 or not node[0]:
+            raise UnfitError("node: it has to be given in the query, and nothing else")
+        by = self._callers.itself(proven)
+        if request.content_length is None or request.content_length > ON_LOOP:
+            await self._publishing.check(by, node[0])
+        if request.content_type != JSON:
+            raise web.HTTPUnsupportedMediaType(reason=f"The body must be {JSON}.")
+        body = await _body_of(request, MAX_BODY)
+        return _json(await self._publishing.publish(by, node[0], body), {})
+
 
 class _Document:
     """A document that does not change as long as the process runs."""
@@ -194,14 +219,23 @@ async def _given(request: web.Request, operation: Operation) -> Given:
         return from_pairs(_pairs(request.rel_url.raw_query_string))
     if request.rel_url.raw_query_string:
         raise UnfitError("the query: parameters of this operation are in the body")
-    if "Content-Encoding" in request.headers:
-        raise web.HTTPUnsupportedMediaType(reason="The body must not be compressed.")
-    body = await asking.body_of(request)
+    body = await _body_of(request)
     if request.content_type == asking.FORM:
         return from_pairs(_pairs(body.decode("utf-8", "surrogateescape")))
     if request.content_type == JSON or not body:
         return from_json(body, operation)
     raise web.HTTPUnsupportedMediaType(reason=f"The body must be {JSON} or {asking.FORM}.")
+
+
+async def _body_of(request: web.Request, most: int = MAX_BODY_BYTES) -> bytes:
+    """Return the body; of a signed request, only if it is the one that was signed."""
+    if "Content-Encoding" in request.headers:
+        raise web.HTTPUnsupportedMediaType(reason="The body must not be compressed.")
+    body = await asking.body_of(request, most)
+    claim = request.get(CLAIM)
+    if isinstance(claim, Claim) and claim.body != digest_of(body):
+        raise web.HTTPForbidden(reason="The body is not the one that was signed.")
+    return body
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -227,6 +261,8 @@ def _next(operation: Operation, given: Given, answer: Answer) -> dict[str, str]:
 
 def _allowed(request: web.Request) -> tuple[str, ...]:
     """Return the methods of the address: those of the operation that it names; for other addresses, the methods that only read."""
+    if request.path.endswith(f"/api{PUBLISH}"):
+        return "POST", "OPTIONS"
     operation = OPERATIONS.get(request.match_info.get("name", ""))
     if operation is None or method_of(operation) == "GET":
         return "GET", "HEAD", "OPTIONS"
@@ -257,11 +293,13 @@ def _sentence(reply: Refused) -> str:
     return str(asking.RefusedError(reply))
 
 
-def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> web.Response:
+def _problem(
+    status: int, detail: str, headers: Mapping[str, str] | None = None, **more: object
+) -> web.Response:
     """Return a problem; a status without a name of its own is a bad request."""
     if status not in NAMES:
         status = HTTPStatus.BAD_REQUEST
-    return problem(status, NAMES[status], detail, headers=headers)
+    return problem(status, NAMES[status], detail, headers=headers, **more)
 
 
 def _json(value: Mapping[str, Any], headers: Mapping[str, str]) -> web.Response:
@@ -299,29 +337,54 @@ class Callers:
         """Return the user; or the response, if the request has no user, or if another site may have had the browser send it."""
         if request.method not in READING and not asking.is_from_here(request):
             return problem(403, "forbidden", "This request was sent from a page of another site.")
-        given = credentials_in(request.headers.getall("Authorization", []))
-        if given is None:
+        fields = request.headers.getall("Authorization", [])
+        given = credentials_in(fields)
+        if given is None and (claim := claim_in(fields)) is not None and asking.is_here(request):
+            proven = self._by_key(request, claim)
+        elif given is None:
             return _unknown("Log in with Basic or Bearer.")
-        if not asking.is_guarded(request, self._proxies):
+        elif not asking.is_guarded(request, self._proxies):
             return problem(403, "forbidden", UNGUARDED)
-        proven = await self._accounts.prove(given, face=FACE, peer=client())
+        else:
+            proven = await self._accounts.prove(given, face=FACE, peer=client())
         if not isinstance(proven, Denied):
             return proven
         if not proven.wait:
-            return _unknown("Wrong name, password or token.")
+            return _unknown("Wrong name, password, token or key.")
         why, headers = asking.after_too_many(proven.wait)
         return problem(429, "too-many", why, headers=headers)
 
-    def has_role(self, proven: Proven) -> bool:
-        """Return whether the user has a role here, which shows it all nodes."""
-        return bool(self._accounts.roles(proven))
+    def _by_key(self, request: web.Request, claim: Claim) -> Proven | Denied:
+        """Authenticate a program on this host that has signed with its key; the answer is then signed, too."""
+        target, peer = request.raw_path, client()
+        proven = self._accounts.prove_by_key(claim, request.method, target, face=FACE, peer=peer)
+        if not isinstance(proven, Denied):
+            request[CLAIM] = claim
+        return proven
+
+    def sign(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Sign the answer to a request that was signed with the key of this host."""
+        claim, key = request.get(CLAIM), self._accounts.local_key
+        if isinstance(claim, Claim) and key is not None and isinstance(response, web.Response):
+            body = response.body if isinstance(response.body, bytes) else b""
+            response.headers[PROOF] = key.proof(claim, response.status, body)
+
+    def sees_all(self, proven: Proven) -> bool:
+        """Return whether the user has a role here, which shows it all nodes, or operates the service on its host."""
+        return proven.mark == BY_KEY or bool(self._accounts.roles(proven))
 
     def caller(self, proven: Proven, operation: Operation) -> Caller:
         """Return the caller, with the rights of the service if a role of the user includes the operation, else with its own rights."""
-        roles, jid = self._accounts.roles(proven), Jid(f"{proven.account}/api")
+        itself, roles = self.itself(proven), self._accounts.roles(proven)
         if lends(roles, operation):
-            return Caller(replace(self._service, jid=jid), hidden(roles))
-        return Caller(self._accounts.principals.of(jid))
+            return Caller(replace(self._service, jid=itself.jid), hidden(roles))
+        return Caller(itself)
+
+    def itself(self, proven: Proven) -> Principal:
+        """Return the caller with the rights of its own account, which is the service's for an operator on its host."""
+        if proven.mark == BY_KEY:
+            return replace(self._service, jid=Jid(f"{proven.account}/local-{proven.name}"))
+        return self._accounts.principals.of(Jid(f"{proven.account}/api"))
 
 
 def _unknown(why: str) -> web.Response:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import DecodeError, Struct, json
 
-from pubqueue import __version__
 from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores.copying.copy import (
     BACKUP,
@@ -33,6 +32,7 @@ from pubqueue.stores.copying.sqlite import SqlitePlace, connected
 from pubqueue.stores.reading_errors import why
 from pubqueue.stores.sqlite import schema
 from pubqueue.stores.sqlite.connection import MINE
+from pubqueue.version import __version__
 
 if TYPE_CHECKING:
     import sqlite3

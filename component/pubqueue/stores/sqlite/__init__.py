@@ -11,7 +11,7 @@ from pubqueue.stores.sqlite.store import SqliteStore
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-__all__ = ["SqliteStore", "store_at"]
+__all__ = ["SqliteStore", "file_in", "store_at"]
 
 
 def store_at(address: SplitResult) -> SqliteStore:
@@ -23,6 +23,11 @@ def store_at(address: SplitResult) -> SqliteStore:
     """
     if not address.path or address.netloc or address.query or address.fragment:
         raise ValueError(f"store must be sqlite:///path/to/file, not {address.geturl()!r}")
+    return SqliteStore(file_in(address))
+
+
+def file_in(address: SplitResult) -> Path:
+    """Return the file that the address names."""
     path = unquote(address.path)
     # sqlite:////path is an absolute path after sqlite:///
-    return SqliteStore(Path(path[1:] if path.startswith("//") else path))
+    return Path(path[1:] if path.startswith("//") else path)

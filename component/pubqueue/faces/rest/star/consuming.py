@@ -219,7 +219,7 @@ async def settle(exchange: Exchange, verdict: Verdict, token: int) -> web.Respon
         text = (
             "already acknowledged" if verdict.is_done else "already settled with acknowledge=false"
         )
-        raise ProblemError(405, "already-done", said, headers=[("Allow", "OPTIONS")])
+        raise ProblemError(405, "already-done", text, headers=[("Allow", "OPTIONS")])
     headers = []
     if isinstance(found, Touched):
         headers.append(("Message-Deadline", items.moment(found.entries[0][1])))

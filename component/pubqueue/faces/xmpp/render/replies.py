@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue import __version__
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.forms import cut
 from pubqueue.faces.xmpp.xml.stanza import MAX_ANSWER_BYTES, ROOM, attribute, stamp
@@ -19,6 +18,7 @@ from pubqueue.rules.settle import Settle
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.subscribers import SetSubscriptions
 from pubqueue.rules.unlock import Touch
+from pubqueue.version import __version__
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -133,8 +134,8 @@ class UnfitPayloadError(ValueError):
     """The text is not a payload; the message is a sentence with the reason."""
 
 
-def from_xml(text: str) -> tuple[bytes, str]:
-    """Return the payload with this XML element, and its namespace.
+def from_xml(text: str, *, in_any: bool = True) -> tuple[bytes, str]:
+    """Return the payload with this XML element, and its namespace; without `in_any` it may be in none.
 
     Raises:
         UnfitPayloadError: the element is not well-formed, too deep, or in no namespace.
@@ -147,13 +148,20 @@ def from_xml(text: str) -> tuple[bytes, str]:
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnfitPayloadError("the payload has a document type, which XMPP forbids")
     space = etree.QName(root).namespace
-    if not space:
+    if not space and in_any:
         raise UnfitPayloadError(
             "the payload's element needs a namespace, as in <job xmlns='urn:example:job'/>"
         )
     if _depth(root) > DEEPEST:
         raise UnfitPayloadError(f"the payload's elements nest deeper than {DEEPEST}")
-    return etree.tostring(root, encoding="utf-8", with_tail=False), space
+    payload = etree.tostring(root, encoding="utf-8", with_tail=False)
+    if not space:  # or it would be in that of the element around it
+        payload = _NAME.sub(rb'\g<0> xmlns=""', payload, count=1)
+    return payload, space or ""
+
+
+_NAME: Final = re.compile(rb'<[^\s/>]++(?! xmlns="")')
+"""The start of an element that does not say that it is in no namespace."""
 
 
 def from_json(value: object) -> tuple[bytes, str]:

@@ -1,0 +1,129 @@
+"""Operations over XMPP: each is an ad-hoc command that is executed in one step (XEP-0050)."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from slixmpp.exceptions import IqError
+
+from pubqueue.admin.session import About, Link, Page
+from pubqueue.operations.model import moment, value_of
+from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.client.connection import PartialConnection, connection
+from pubqueue_xeps.client.xmpp_client import login, logout
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
+from pubqueue_xeps.wire.requests import IqRequest
+from pubqueue_xeps.wire.xml_text import content, quote
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from xml.etree.ElementTree import Element
+
+    from pubqueue.operations.model import Operation, Value
+    from pubqueue_xeps.client.connection import Connection
+    from pubqueue_xeps.client.xmpp_client import Client
+
+FORM_TYPE: Final = f"{PUBQUEUE}#operation"
+
+
+class XmppLink(Link):
+    """A session of an account with a service, over its server."""
+
+    def __init__(self, client: Client, connected: Connection, timeout: float) -> None:
+        self.client = client
+        self.about = About(connected.account, connected.service)
+        self._timeout = timeout
+
+    async def perform(self, operation: Operation, words: Mapping[str, tuple[str, ...]]) -> Page:
+        """Execute the command of the operation."""
+        question = IqRequest("set", operation.label, _command(operation, words))
+        try:
+            answer = await ask(self.client, self.about.service, question, self._timeout)
+        except IqError as error:
+            raise self._refused(refusals.read(error.iq.xml), operation, words) from None
+        return self._read(operation, answer)
+
+    @property
+    def tls(self) -> tuple[str, str, int] | None:
+        """The TLS of the stream."""
+        transport = self.client.transport
+        secured = transport.get_extra_info("ssl_object") if transport else None
+        if secured is None:
+            return None
+        name, _, bits = secured.cipher()
+        return secured.version(), name, bits
+
+    def _read(self, operation: Operation, answer: Element) -> Page:
+        command = answer.find(f"{{{COMMANDS}}}command")
+        form = None if command is None else command.find(f"{{{DATA}}}x")
+        known = {} if form is None else _fields(form)
+        if command is None or form is None or known.get("FORM_TYPE") != (FORM_TYPE,):
+            raise self._unknown(operation)
+        note = command.find(f"{{{COMMANDS}}}note")
+        now = known.get("now", ())
+        ends = {name: int(known[name][0]) for name in ("oldest", "newest") if known.get(name)}
+        return Page(
+            note="" if note is None else note.text or "",
+            rows=tuple(_row(operation, item) for item in form.iterfind(f"{{{DATA}}}item")),
+            through="".join(known.get("through", ())),
+            more=known.get("more") == ("1",),
+            now=moment(now[0]) if now else None,
+            warns=note is not None and note.get("type") == "warn",
+            **ends,
+        )
+
+
+def _command(operation: Operation, words: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the command that performs the operation in one step."""
+    fields = _field("FORM_TYPE", (FORM_TYPE,)) + "".join(_field(*each) for each in words.items())
+    node = quote(f"{PUBQUEUE}#{operation.name}")
+    x = f"<x xmlns='{DATA}' type='submit'>{fields}</x>"
+    return f"<command xmlns='{COMMANDS}' node={node} action='execute'>{x}</command>"
+
+
+def _field(var: str, values: tuple[str, ...]) -> str:
+    inner = "".join(f"<value>{content(value)}</value>" for value in values)
+    return f"<field var={quote(var)}>{inner}</field>"
+
+
+def _fields(element: Element) -> dict[str, tuple[str, ...]]:
+    return {
+        field.get("var", ""): tuple(
+            value.text or "" for value in field.iterfind(f"{{{DATA}}}value")
+        )
+        for field in element.iterfind(f"{{{DATA}}}field")
+    }
+
+
+def _row(operation: Operation, item: Element) -> dict[str, Value]:
+    """Return the cells of the known columns; a later version may have others."""
+    values = _fields(item)
+    return {
+        column.name: value_of(column.cell, values.get(column.name, ()))
+        for column in operation.columns
+    }
+
+
+@asynccontextmanager
+async def linked(
+    url: str | None,
+    password: str | None = None,
+    *,
+    timeout: float = 30.0,  # noqa: ASYNC109  # a promise
+) -> AsyncIterator[XmppLink]:
+    """Log in with the URL or the environment's settings, and log out at the end.
+
+    Raises:
+        ConfigurationError: the account, the service or the password is not set.
+        LoginFailed: the server refuses the login.
+
+    """
+    connected = connection(PartialConnection(password=password), role="operator", url=url)
+    client = connected.client()
+    await login(client, timeout=timeout)
+    try:
+        yield XmppLink(client, connected, timeout)
+    finally:
+        await logout(client)
