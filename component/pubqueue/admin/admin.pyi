@@ -44,6 +44,15 @@ class DeadRow(Struct, frozen=True):
     published: datetime | None
     publisher: str | None
 
+class DeathsRow(Struct, frozen=True):
+    node: str
+    reason: str | None
+    count: int | None
+    worker: str | None
+    last: datetime | None
+    first: datetime | None
+    place: int | None
+
 class DiscardRow(Struct, frozen=True):
     count: int | None
     in_flight: int | None
@@ -70,6 +79,19 @@ class EventsRow(Struct, frozen=True):
     held_ms: int | None
     from_: str | None
     to: str | None
+
+class ItemRow(Struct, frozen=True):
+    at: datetime
+    type: str | None
+    worker: str | None
+    detail: str | None
+    node: str | None
+    to: str | None
+    attempt: int | None
+    held_ms: int | None
+    from_: str | None
+    publisher: str | None
+    seq: int | None
 
 class ItemsRow(Struct, frozen=True):
     id: str
@@ -166,6 +188,7 @@ class QueuesRow(Struct, frozen=True):
     done: int | None
     left_out: int | None
     left_out_why: str | None
+    items: int | None
 
 class ReasonsRow(Struct, frozen=True):
     reason: str
@@ -292,6 +315,16 @@ class Admin(Session):
         after: int | None = None,
         max: int | None = None,
     ) -> AsyncIterator[DeadRow]: ...
+    def deaths(
+        self,
+        *,
+        sort: Literal["count", "reason", "queue", "age", "worker"] | None = None,
+        node: str | None = None,
+        match: str | None = None,
+        reason: str | None = None,
+        after: int | None = None,
+        max: int | None = None,
+    ) -> AsyncIterator[DeathsRow]: ...
     async def discard(
         self, node: str, *, item: Sequence[str] | None = None, reason: str | None = None
     ) -> DiscardRow: ...
@@ -303,15 +336,20 @@ class Admin(Session):
         self,
         *,
         node: str | None = None,
+        item: str | None = None,
         after: int | None = None,
         until: int | None = None,
         max: int | None = None,
     ) -> AsyncIterator[EventsRow]: ...
+    def item(
+        self, node: str, item: str, *, after: int | None = None, max: int | None = None
+    ) -> AsyncIterator[ItemRow]: ...
     def items(
         self,
         node: str,
         *,
         state: Literal["dead", "locked", "queued", "delayed", "all"] | None = None,
+        reason: str | None = None,
         after: int | None = None,
         max: int | None = None,
     ) -> AsyncIterator[ItemsRow]: ...
@@ -356,7 +394,7 @@ class Admin(Session):
     async def peek(self, node: str, item: str) -> PeekRow: ...
     async def purge(self, node: str) -> PurgeRow: ...
     def queues(
-        self, *, after: str | None = None, max: int | None = None
+        self, *, match: str | None = None, after: str | None = None, max: int | None = None
     ) -> AsyncIterator[QueuesRow]: ...
     def reasons(
         self, node: str, *, after: str | None = None, max: int | None = None
@@ -450,6 +488,16 @@ class BlockingAdmin(BlockingSession):
         after: int | None = None,
         max: int | None = None,
     ) -> Iterator[DeadRow]: ...
+    def deaths(
+        self,
+        *,
+        sort: Literal["count", "reason", "queue", "age", "worker"] | None = None,
+        node: str | None = None,
+        match: str | None = None,
+        reason: str | None = None,
+        after: int | None = None,
+        max: int | None = None,
+    ) -> Iterator[DeathsRow]: ...
     def discard(
         self, node: str, *, item: Sequence[str] | None = None, reason: str | None = None
     ) -> DiscardRow: ...
@@ -461,15 +509,20 @@ class BlockingAdmin(BlockingSession):
         self,
         *,
         node: str | None = None,
+        item: str | None = None,
         after: int | None = None,
         until: int | None = None,
         max: int | None = None,
     ) -> Iterator[EventsRow]: ...
+    def item(
+        self, node: str, item: str, *, after: int | None = None, max: int | None = None
+    ) -> Iterator[ItemRow]: ...
     def items(
         self,
         node: str,
         *,
         state: Literal["dead", "locked", "queued", "delayed", "all"] | None = None,
+        reason: str | None = None,
         after: int | None = None,
         max: int | None = None,
     ) -> Iterator[ItemsRow]: ...
@@ -512,7 +565,7 @@ class BlockingAdmin(BlockingSession):
     def peek(self, node: str, item: str) -> PeekRow: ...
     def purge(self, node: str) -> PurgeRow: ...
     def queues(
-        self, *, after: str | None = None, max: int | None = None
+        self, *, match: str | None = None, after: str | None = None, max: int | None = None
     ) -> Iterator[QueuesRow]: ...
     def reasons(
         self, node: str, *, after: str | None = None, max: int | None = None
