@@ -195,9 +195,10 @@ def test_a_change_forces_the_parts_of_its_paths():
     assert long.forced(["requirements.lock"]) == ["packaging", "python"]
 
 
-def test_every_part_has_its_turn():
-    turns = [long.turn(number, []) for number in range(7, 7 + len(long.PARTS))]
-    assert sorted(turns) == sorted(long.BY_NAME)
+def test_every_part_but_those_of_hours_has_its_turn():
+    short = sorted(set(long.BY_NAME) - {"millions"})
+    turns = [long.turn(number, []) for number in range(7, 7 + len(short))]
+    assert sorted(turns) == short
     assert long.turn(0, [long.PARTS[0].name]) == ""
 
 
