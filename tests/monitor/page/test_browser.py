@@ -119,6 +119,7 @@ async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
                 f"items?node={node}&state=dead",
                 f"items?node={node}&state=dead&reason=a*",
                 f"reasons?node={node}",
+                "dead",
                 f"item?node={node}&id=a",
                 f"item?node={node}&id={long}",
             ),
@@ -253,6 +254,7 @@ async def test_all_that_can_be_used_has_a_name_and_tables_have_headers(service, 
             "items?node=jobs&state=dead",
             "item?node=jobs&id=a",
             "reasons?node=jobs",
+            "dead",
         ):
             await page.goto(f"{service.place}/ui/{path}")
             assert await page.evaluate(NAMELESS) == [], path
