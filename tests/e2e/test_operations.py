@@ -446,7 +446,7 @@ async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
         (({}, ["schedule", "add", "weekly", "--cron=0 3 * * *"]), 2, "Missing option '--node'"),
         (({}, ["items", "jobs", "--state", "odd"]), 2, "--state"),
         (({}, ["items", "jobs", "--after", "odd"]), 2, "after: a whole number"),
-        (({}, ["queues", "--url", "http://root@localhost"]), 2, "is not of the form"),
+        (({}, ["queues", "--url", "ftp://root@localhost"]), 2, "is not of the form"),
         (({}, ["queues", "--url", "xmpp://root:pw@localhost/q"]), 2, "has a password in it"),
     ],
 )

@@ -90,7 +90,7 @@ async def test_a_program_that_is_not_there_is_one_sentence(tmp_path):
 
 
 async def test_sigterm_ends_all_of_it(tmp_path):
-    process = await trial(tmp_path, "sh", "-c", "echo begun; cat")
+    process = await trial(tmp_path, "sh", "-c", "echo begun; exec cat")
     assert await asyncio.wait_for(process.stdout.readline(), TIMEOUT) == b"begun\n"
     process.send_signal(signal.SIGTERM)
     await asyncio.wait_for(process.communicate(), TIMEOUT)

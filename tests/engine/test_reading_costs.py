@@ -21,6 +21,7 @@ from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.model.notices import Deliver
 from pubqueue.model.replies import Page
 from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.alerts import ReadAlerts
 from pubqueue.rules.audience import ListUnnotified, NextSubscribers
 from pubqueue.rules.dead_letters import ReadDeaths, ReadReasons
 from pubqueue.rules.deliveries import AskUnanswered
@@ -417,7 +418,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
     assert {
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
-        *(ReadReasons, ReadDeaths, ReadSurvey, ReadNewer, AskNewest),
+        *(ReadReasons, ReadDeaths, ReadSurvey, ReadNewer, AskNewest, ReadAlerts),
         *(NextSubscribers, ListUnnotified),
         *(AskPowers, ReadWorkers, Peek, ReadHistory, AskService, ReadConnections),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),

@@ -90,6 +90,8 @@ BOUNDED_ELSEWHERE = {
     "AskNewest",  # the service asks of itself
     "Forward",  # likewise, a page
     "LookAtFed",  # what is left of a publish
+    "ReadDeaths",  # the groups of its own steps, up to a thousand
+    "NoteAlerts",  # a slice of what the service has looked at
     "MarkPublish",
     "SeekItems",  # goes on in slices
     "GiveUpUnanswered",  # what a window has in flight

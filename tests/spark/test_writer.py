@@ -126,7 +126,7 @@ def accidents(component, background, slowed, monkeypatch):
             for stream in session.pool().sessions.values():
                 stream.drop()
 
-        monkeypatch.setattr(finish._Progress, "reported", reported)
+        monkeypatch.setattr(finish.Progress, "reported", reported)
         return seen
 
     def ended():

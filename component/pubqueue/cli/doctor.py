@@ -149,10 +149,12 @@ async def service(link: Link) -> AsyncIterator[Finding]:
 
 def alerts(page: Page) -> Iterator[Finding]:
     """Yield the targets that do not take alerts, and how many alerts are raised."""
-    failing = [row for row in page.rows if row["state"] == FAILING]
+    failing = [row for row in page.rows if row.get("state") == FAILING]
     for row in failing:
         yield bad("alerts", f"{row['subject']} does not take alerts: {row['detail']}")
-    raised = [f"{row['kind']} ({row['subject']})" for row in page.rows if row["state"] == RAISED]
+    raised = [
+        f"{row['kind']} ({row['subject']})" for row in page.rows if row.get("state") == RAISED
+    ]
     if raised:
         yield look("alerts", f"raised: {_named(raised)}")
     elif not failing:

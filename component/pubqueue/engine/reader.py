@@ -262,30 +262,30 @@ class CommitRuns:
     """
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[object, ...], _CommitRun] = {}
+        self.runs: dict[tuple[object, ...], _CommitRun] = {}
 
     def join(self, decision: Decision, answer: Answer) -> Answer | None:
         """Return what answers the first slice of the decision's work, or None if the requester has its answer or waits for it."""
         commit = cast("LookAtWinners", decision.then).commit
         key = _same(commit)
-        run = self._runs.get(key)
+        run = self.runs.get(key)
         if run is None or run.is_stale:
             if isinstance(decision.reply, Committed):  # by another process, or long ago
                 answer(decision.reply)
                 return None
             self._make_room()
-            run = self._runs[key] = _CommitRun(commit)
+            run = self.runs[key] = _CommitRun(commit)
             run.tell(answer, progress=commit.progress)
             return run
         run.tell(answer, progress=commit.progress)
         if run.outcome is not None and not isinstance(run.outcome, Committed):
-            del self._runs[key]
+            del self.runs[key]
         return None
 
     def _make_room(self) -> None:
-        ended = [key for key, run in self._runs.items() if run.outcome is not None]
+        ended = [key for key, run in self.runs.items() if run.outcome is not None]
         for key in ended[: max(0, len(ended) - KEPT_OUTCOMES + 1)]:
-            del self._runs[key]
+            del self.runs[key]
 
 
 def _same(commit: CommitVersion) -> tuple[object, ...]:
@@ -307,7 +307,7 @@ class LongWork:
         self._waiting: dict[int, tuple[Request, Answer]] = {}
         self._count = itertools.count()
         self._under_way: dict[Place, int] = {}
-        self._commits = CommitRuns()
+        self.commits = CommitRuns()
 
     def go_on(self, decision: Decision, answer: Answer) -> None:
         """Run the next slice; answer the requester after the last one."""
@@ -324,16 +324,17 @@ class LongWork:
         elif isinstance(answer, _CommitRun):
             answer.advance(request)
         elif isinstance(request, LookAtWinners):
-            joined = self._commits.join(decision, answer)
+            joined = self.commits.join(decision, answer)
             if joined is None:
                 return
             answer = joined
         nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
         number = next(self._count)
         self._waiting[number] = cast("Request", decision.then), answer
-        self._fan_out.when_sent(nodes, partial(self._sent, number))
+        self._fan_out.when_sent(nodes, partial(self.sent, number))
 
-    def _sent(self, number: int) -> None:
+    def sent(self, number: int) -> None:
+        """Go on with the work of this number, since the notices of its last slice are sent."""
         taken = self._waiting.pop(number, None)
         if taken is not None:
             self._submit(*taken)

@@ -137,7 +137,7 @@ def replayed(settings: Settings, mark: Mark) -> str:
     )
 
 
-class _Progress:
+class Progress:
     """Logs how far a commit is, now and then; the one line of a short commit comes at its end."""
 
     def __init__(self, mark: Mark) -> None:
@@ -169,7 +169,7 @@ def _certain(job: Job, mark: Mark, done: Sequence[Written]) -> tuple[Answer, boo
     except ValueError as error:
         raise ServiceError(str(error)) from None
     try:
-        return ask_until_done(settings, question, _Progress(mark).reported)
+        return ask_until_done(settings, question, Progress(mark).reported)
     except ServiceError as error:
         raise ServiceError(f"{error} {_unknown(mark)}") from None
 

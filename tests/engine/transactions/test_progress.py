@@ -143,7 +143,7 @@ async def test_of_the_outcomes_the_last_are_kept(ask, monkeypatch):
     for version in (2, 3, 4):
         await ask(stages(f"v{version}", version=version))
         await until_done(ask, patient((0, 0, 1), version=version))
-    runs = ask.broker._long_work._commits._runs
+    runs = ask.broker._long_work.commits.runs
     assert [version for _, version, *_ in runs] == [3, 4]
 
 

@@ -20,12 +20,12 @@ SLICE: Final = transactions.SLICE
 
 def slow_down(seconds: float) -> None:
     """Make every slice of long work wait, once the notices of the last one are sent."""
-    original = LongWork._sent
+    original = LongWork.sent
 
     def sent(self: LongWork, number: int) -> None:
         asyncio.get_running_loop().call_later(seconds, original, self, number)
 
-    LongWork._sent = sent
+    LongWork.sent = sent
 
 
 if __name__ == "__main__":

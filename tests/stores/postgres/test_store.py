@@ -18,6 +18,7 @@ from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 from stores.steps import EMPTY, add, do, ids, make
 
+from pubqueue.engine import batch_size
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import ItemIds, Nodes
@@ -155,6 +156,13 @@ async def test_what_is_confirmed_is_on_disk_under_any_setting_of_the_server(post
         postgres.ask("ALTER ROLE queue RESET synchronous_commit")
         await store.close()
     assert setting == ("on",)
+
+
+@pytest.fixture(autouse=True)
+def _batches_by_number(monkeypatch):
+    monkeypatch.setattr(
+        batch_size, "LONG", 3600
+    )  # counted, not timed: a slow batch makes the next one no smaller
 
 
 MAX_COSTS = (7, 7)

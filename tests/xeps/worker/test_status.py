@@ -299,8 +299,9 @@ async def test_the_handler_that_blocks_is_named_with_its_line(own_service, stall
     app = Handlers()
     app.handler()(rebook)
     await own_service.run(worker(own_service), app if several else rebook, node="jobs")
-    (missed, *_, over) = stalls.reported
-    assert [missed[0], over[0]] == ["loop.stands_still", "loop.stood_still"]
+    missed, *later = stalls.reported
+    over = next(one for one in later if one[0] == "loop.stood_still")  # a busy machine has more
+    assert missed[0] == "loop.stands_still"
     assert missed[1].startswith(f"the handler rebook, {__file__}:")
     assert over[1] == missed[1]
     assert over[2] >= missed[2] > 0

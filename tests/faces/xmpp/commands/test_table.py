@@ -46,6 +46,7 @@ ANYBODYS = {
     *("ReadNodes", "ReadSurvey", "AskService", "ListSchedules", "ReadConnections", "ListMessages"),
     "ReadDeaths",
     "ListRegistrations",  # one's own, and those of one's nodes
+    "ReadAlerts",  # the rule itself refuses others than administrators
 }
 
 
