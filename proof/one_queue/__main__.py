@@ -266,7 +266,7 @@ async def work_by_http(root: str, notes: Notes) -> None:
         async def work() -> None:
             while not notes.over.is_set():
                 message = await client.post(poller, headers={"Prefer": "wait=1"})
-                if message.status_code == 503:
+                if message.status_code == 204:
                     continue
                 assert message.status_code == 200, message.text
                 where, job = links(message)["acknowledgement"], job_of(message.content)
