@@ -36,6 +36,8 @@ DONE = {
     "service": (("service",),),
     "items": (("items", "jobs"),),
     "peek": (),  # below, with an item that is there
+    "item": (),  # likewise
+    "alerts": (("alerts",),),
     "events": (("events", "jobs"),),
     "workers": (("workers", "jobs"),),
     "dead": (("dead", "jobs"),),
@@ -97,6 +99,7 @@ async def test_each_does_its_work(operator):
         if lines and lines[0][0] == "items":
             (item,) = await operator.rows("items", "jobs")
             assert "hello" in await operator.does("peek", "jobs", item["id"])
+            assert "published" in await operator.does("item", "jobs", item["id"])
             said = await operator.says("release", "jobs", item["id"])
             assert (said.code, said.err.count("\n")) == (1, 1)
             said = await operator.says("cancel", "jobs", "no-such-item")
