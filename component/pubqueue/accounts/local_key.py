@@ -70,6 +70,8 @@ def _write(path: Path, text: bytes) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(file, "wb") as opened:
         opened.write(text)
+        opened.flush()
+        os.fsync(file)  # or a loss of power leaves an empty file under its name
 
 
 def read(path: Path, owner: int | None = None) -> bytes:

@@ -143,9 +143,8 @@ class Reader:
         else:
             self._go_on(cast("Read", decision.then), answer)
         del decision
-        await asyncio.sleep(
-            0
-        )  # the requester counts what it makes of the answer, before there is another one
+        # the requester counts what it makes of the answer, before there is another one
+        await asyncio.sleep(0)
 
     def _next(self) -> tuple[Read, Callable[[Reply], None]]:
         """Take the request whose turn it is; the account's next one comes after those of all other accounts."""
@@ -247,11 +246,11 @@ class _CommitRun:
         for answer in waiting:
             answer_with(answer, reply)
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether it was refused so long ago that the commit may have another outcome now."""
-        refused = self.outcome is not None and not isinstance(self.outcome, Committed)
-        return refused and time.monotonic() - self._refused_at > STALE_AFTER
+    def is_stale(self, stored: Reply | None) -> bool:
+        """Whether its outcome is no longer true: a commit whose mark the store has forgotten, or a refusal of long ago."""
+        if isinstance(self.outcome, Committed):
+            return not isinstance(stored, Committed)
+        return self.outcome is not None and time.monotonic() - self._refused_at > STALE_AFTER
 
 
 class CommitRuns:
@@ -269,7 +268,7 @@ class CommitRuns:
         commit = cast("LookAtWinners", decision.then).commit
         key = _same(commit)
         run = self.runs.get(key)
-        if run is None or run.is_stale:
+        if run is None or run.is_stale(decision.reply):
             if isinstance(decision.reply, Committed):  # by another process, or long ago
                 answer(decision.reply)
                 return None

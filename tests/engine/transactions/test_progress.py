@@ -12,7 +12,7 @@ from pubqueue.engine import reader
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Payloads, Terms
 from pubqueue.engine.reader import LongWork
-from pubqueue.model.decision import Refusal
+from pubqueue.model.decision import Decision, Refusal
 from pubqueue.model.transactions import AtWork, Committed, Phase
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.commit import LookAtWinners
@@ -145,6 +145,19 @@ async def test_of_the_outcomes_the_last_are_kept(ask, monkeypatch):
         await until_done(ask, patient((0, 0, 1), version=version))
     runs = ask.broker._long_work.commits.runs
     assert [version for _, version, *_ in runs] == [3, 4]
+
+
+def test_an_outcome_is_not_kept_longer_than_the_mark_in_the_store():
+    runs, answers = reader.CommitRuns(), []
+    undecided = Decision(None, then=LookAtWinners(patient()))
+    run = runs.join(undecided, answers.append)
+    done = Committed(1, ITEMS, 0, already=False)
+    run(done)
+    assert runs.join(Decision(done, then=LookAtWinners(patient())), answers.append) is None
+    assert answers.pop() == done
+    again = runs.join(undecided, answers.append)
+    assert again not in {None, run}, "the store has forgotten the version, so it is judged again"
+    assert isinstance(answers.pop(), AtWork)
 
 
 async def test_nobody_joins_the_commit_of_another_account(ask):
