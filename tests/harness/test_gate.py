@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
 import pytest
 from harness.gate import change, long
 from harness.gate.cases import MAX_RED, Case, Flaky, Verdict, judge, table
-from harness.gate.running import Gate
+from harness.gate.running import CI_SECONDS, Gate
 from harness.gate.touched import Touched
 
 ROOT = Path(__file__).parents[2]
@@ -195,6 +196,22 @@ def test_a_change_forces_the_parts_of_its_paths():
     assert long.forced(["requirements.lock"]) == ["packaging", "python"]
 
 
+def test_parts_are_run_from_the_one_whose_turn_it_is():
+    first, second, third = long.TURNS[:3]
+    assert long.in_turn([first, second, third], 0) == [first, second, third]
+    assert long.in_turn([first, second, third], 1) == [second, third, first]
+    assert long.in_turn([first, third], 1) == [third, first]
+    assert long.in_turn([third, first], 2 + len(long.TURNS)) == [third, first]
+
+
+def test_a_part_that_would_not_end_in_time_is_left_out():
+    stores, site = long.BY_NAME["stores"].seconds, long.BY_NAME["site"].seconds
+    assert long.fitting(["stores", "site"], stores + site, 1) == ["stores", "site"]
+    assert long.fitting(["stores", "site"], stores + site, 1.1) == ["stores"]
+    assert long.fitting(["stores", "site"], site, 1) == ["site"]
+    assert long.fitting(["stores", "site"], -1, 1) == []
+
+
 def test_every_part_but_those_of_hours_has_its_turn():
     short = sorted(set(long.BY_NAME) - {"millions"})
     turns = [long.turn(number, []) for number in range(7, 7 + len(short))]
@@ -326,6 +343,43 @@ def test_a_part_is_run_with_the_newest_python_if_that_is_there(clone, capfd, mad
     said = capfd.readouterr().out
     assert (".venv/newest/bin/python -Im pytest" in said) is made
     assert ("tools/newest_python failed" in said) is not made
+
+
+FORCES = ["tools/newest_python", "tests/scenarios/new.txt", "mkdocs.yml"]
+FORCED = {"servers", "site", "postgres", "python"}
+"""The parts that these files force."""
+
+
+@pytest.mark.parametrize(
+    ("spent", "runs"),
+    [
+        (0, FORCED),
+        (CI_SECONDS - long.BY_NAME["site"].seconds - 20, {"site"}),
+        (CI_SECONDS + 1, set()),
+    ],
+)
+def test_ci_begins_no_part_that_would_not_end_in_its_time(clone, capfd, monkeypatch, spent, runs):
+    for path in FORCES:
+        clone.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
+        clone.joinpath(path).write_text("#!/bin/sh\n")
+        clone.joinpath(path).chmod(0o755)
+    commit(clone, 14)
+    monkeypatch.setenv("CI_BEGAN", str(time.time() - spent))
+    gate = Unrun(clone, "1", git(clone, "rev-parse", "HEAD^"))
+    gate.ci()
+    begun = [one.name.removeprefix("long: ") for one in gate.verdicts if one.refuses]
+    assert {name for names in begun for name in names.split(", ")} == {"tests", *runs}
+    assert set(gate.left_out) == FORCED - runs
+    gate.ended()
+    said = capfd.readouterr().out
+    assert {name for name in long.TURNS if f"make test-long PART={name}\n" in said} == FORCED - runs
+
+
+class Unrun(Gate):
+    """A gate that notes what it would run."""
+
+    def _judged(self, name, chosen=(), how=(), *, python="", refuses=True):
+        self.verdicts.append(Verdict(name, (), refuses=refuses))
 
 
 def test_the_command_lists_the_parts():

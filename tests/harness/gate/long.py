@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from harness.gate.cases import Case
+
+DAILY_SECONDS: Final = 840
+"""What the cases of each commit take on two quiet cores, by three processes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -23,6 +28,8 @@ class Part:
 
     name: str
     proves: str
+    seconds: int
+    """What its run takes on two quiet cores, by three processes."""
     cases: tuple[str, ...]
     forced_by: tuple[str, ...]
     """Empty for a part of hours, which is run by hand only."""
@@ -32,6 +39,11 @@ class Part:
     """Whether its cases are those of each commit, with the newest Python (`tools/newest_python`)."""
     limit: int = 1500
     """Seconds that each of its cases may take; those of each day have the limit of pyproject.toml."""
+
+    @property
+    def kind(self) -> tuple[bool, bool]:
+        """How its cases are run; parts of one kind are run together."""
+        return self.is_deeper, self.is_newest
 
     @property
     def looks_again(self) -> bool:
@@ -64,6 +76,7 @@ def _patterns(cases: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 PARTS: Final = (
     Part(
         "packaging", "the Debian package, wheels and the pages of operations, on copies of this machine",
+        seconds=200,
         cases=("proof/packaging/", "tests/e2e/test_base_install.py"),
         forced_by=(
             "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/service_lock", "proof/packaging/",
@@ -72,11 +85,13 @@ PARTS: Final = (
     ),
     Part(
         "demo", "the demo with its accidents, the rehearsal, and the examples",
+        seconds=180,
         cases=("proof/demo/",),
         forced_by=("demo/", "examples/", "docs/tutorial/", "docs/operations/rehearsal", "tests/demo/", "proof/demo/"),
     ),
     Part(
         "instances", "several instances on one store, killed and under load; crowds at every fault point",
+        seconds=150,
         cases=("proof/faults_run/", "proof/kills/"),
         forced_by=(
             *(
@@ -88,12 +103,14 @@ PARTS: Final = (
     ),
     Part(
         "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set, clients that close early",
+        seconds=100,
         cases=("proof/faults/", "tests/faults/test_cut_database.py::test_cut", "tests/faults/test_cut_database.py::TestKilled",
                "tests/faults/test_cut_database.py::test_a_commit"),
         forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "component/pubqueue/faces/listener/", "proof/faults/"),
     ),
     Part(
         "stores", "power lost at every write, standbys, backups and copies killed at every step",
+        seconds=250,
         cases=(
             "proof/stores/", "tests/stores/copying/test_copy.py::test_a_copy_may_be_killed_between",
             "tests/stores/copying/test_backups.py::test_killed_at_any_moment",
@@ -102,16 +119,19 @@ PARTS: Final = (
     ),
     Part(
         "simulator", "defects planted in the simulated service are found",
+        seconds=60,
         cases=("proof/simulate/",),
         forced_by=("proof/simulate/",),
     ),
     Part(
         "fuzz", "what the random requests, streams and stanzas are judged by notices a fault",
+        seconds=60,
         cases=("proof/fuzz/",),
         forced_by=("proof/fuzz/",),
     ),
     Part(
         "kills", "services killed at every point, over each face; Google's own system tests",
+        seconds=200,
         cases=(
             *(
                 f"tests/faces/{face}/test_kills.py::*::test_killed_{when}"
@@ -129,11 +149,13 @@ PARTS: Final = (
     ),
     Part(
         "servers", "every scenario behind Prosody and ejabberd, and servers that federate",
+        seconds=200,
         cases=("tests/scenarios/test_on_servers.py", "tests/e2e/test_federation.py", "tests/e2e/test_qos_federation.py"),
         forced_by=("component/pubqueue/faces/xmpp/", "tests/scenarios/", "tests/harness/scenarios/"),
     ),
     Part(
         "ejabberd", "what each commit shows behind Prosody, behind ejabberd; and Libervia",
+        seconds=100,
         cases=(
             *(
                 f"tests/{file}.py::*[*jabberd" for file in (
@@ -149,32 +171,38 @@ PARTS: Final = (
     ),
     Part(
         "site", "the documentation is built, and has every command and import",
+        seconds=40,
         cases=("tests/test_documentation.py::test_the_site",),
         forced_by=("docs/", "mkdocs.yml", "tools/", "README.md", "CONTRIBUTING.md", "component/pubqueue/cli/"),
     ),
     Part(
         "postgres", "every scenario on PostgreSQL",
+        seconds=60,
         cases=("tests/scenarios/test_scenarios.py::test_scenario[postgresql",),
         forced_by=("component/pubqueue/stores/", "tests/scenarios/", "tests/harness/scenarios/"),
     ),
     Part(
         "spark", "reads, writes and streams in a session of Spark",
+        seconds=150,
         cases=("tests/spark/test_spark_", "tests/spark/test_example.py"),
         forced_by=("spark/", "examples/spark_job.py", "xeps/pubqueue_xeps/wire/", "xeps/pubqueue_xeps/client/", "tests/spark/"),
     ),
     Part(
         "clusters", "jobs on clusters of Spark, killed",
+        seconds=250,
         cases=("proof/spark_cluster/",),
         forced_by=("spark/", "proof/spark_cluster/"),
     ),
     Part(
         "millions", "jobs of a million and of five million rows on two cores, with a service so slow that each half of a commit outlasts every timeout",
+        seconds=10000,
         cases=("proof/millions/",),
         forced_by=(),
         limit=4 * 3600,
     ),
     Part(
         "draws", "ten times the examples of the state machines, the readers, the time zones and the floods",
+        seconds=300,
         cases=(
             *(
                 f"tests/engine/test_{name}.py" for name in (
@@ -192,11 +220,13 @@ PARTS: Final = (
     ),
     Part(
         "browser", "the page in Chromium, in all sizes and both themes",
+        seconds=60,
         cases=("tests/monitor/page/test_browser.py", "tests/e2e/test_page.py"),
         forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
     ),
     Part(
         "python", "the newest Python: rules, engine, stores, the wire on SQLite, faces and the client library",
+        seconds=600,
         cases=(
             *(f"tests/{room}/" for room in ("accounts", "config", "engine", "model", "operations", "rules", "testing")),
             *(f"tests/faces/{room}/" for room in ("http", "listener", "stomp", "xmpp")),
@@ -213,6 +243,8 @@ PARTS: Final = (
 # fmt: on
 
 BY_NAME: Final = {part.name: part for part in PARTS}
+TURNS: Final = tuple(part.name for part in PARTS if part.forced_by)
+"""The parts in the order of their turns; those of hours have none."""
 
 
 @cache
@@ -230,14 +262,38 @@ def forced(paths: Iterable[str]) -> list[str]:
 
 def turn(number: int, already: Sequence[str]) -> str:
     """Return the part whose turn it is at the commit of this number; "" if it runs already."""
-    turns = [part.name for part in PARTS if part.forced_by]
-    name = turns[number % len(turns)]
+    name = TURNS[number % len(TURNS)]
     return "" if name in already else name
 
 
+def shares(cases: Iterable[Case]) -> dict[str, float]:
+    """Return the seconds that the cases of each part took, for a run of several; cases of each commit are in no share."""
+    seconds: dict[str, float] = {}
+    for case in cases:
+        if part := part_of(case.test):
+            seconds[part] = seconds.get(part, 0) + case.seconds
+    return seconds
+
+
+def in_turn(names: Iterable[str], number: int) -> list[str]:
+    """Return these parts from the one whose turn it is at the commit of this number, so that another one is last each time."""
+    return sorted(names, key=lambda name: (TURNS.index(name) - number) % len(TURNS))
+
+
+def fitting(names: Sequence[str], seconds: float, pace: float) -> list[str]:
+    """Return those of the parts, in their order, that end within the time on a machine that takes `pace` times what a quiet one takes."""
+    chosen = []
+    for name in names:
+        takes = BY_NAME[name].seconds * pace
+        if takes <= seconds:
+            chosen.append(name)
+            seconds -= takes
+    return chosen
+
+
 def described() -> str:
-    """Return the table for people: each part, and what forces it."""
+    """Return the table for people: each part, its seconds on two quiet cores, and what forces it."""
     return "\n".join(
-        f"{part.name}: {part.proves}\n    forced by {', '.join(part.forced_by) or 'nothing: it takes hours'}"
+        f"{part.name}, {part.seconds} s: {part.proves}\n    forced by {', '.join(part.forced_by) or 'nothing: it takes hours'}"
         for part in PARTS
     )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FAILED: Final = 1
 """The exit code of pytest when cases failed; any other but 0 is a fault of the run."""
+CI_SECONDS: Final = 4200.0
+"""What all of CI may take, set-up included. The machines that run it end whatever takes much longer, without a verdict."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Gate:
     processes: str = "3"
     since: str = change.EMPTY
     verdicts: list[Verdict] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Parts of `long` that the change forces and for which CI had no time."""
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -51,7 +55,7 @@ class Gate:
         """Run parts of `long`: together, but apart from those that look again at what each commit has to pass."""
         parts = [long.BY_NAME[name] for name in names]
         for deeper, newest in ((False, False), (True, False), (False, True)):
-            if together := [p for p in parts if (p.is_deeper, p.is_newest) == (deeper, newest)]:
+            if together := [p for p in parts if p.kind == (deeper, newest)]:
                 files = sorted({file for part in together for file in part.files(self.root)})
                 chosen = [*(f"--part={part.name}" for part in together), *files]
                 limit = max(part.limit for part in together)
@@ -68,16 +72,29 @@ class Gate:
                     self._judged(name, chosen, how, python=NEWEST, refuses=refuses)
 
     def ci(self) -> None:
-        """Run what each commit has to pass, the parts that the change forces, and the one whose turn it is."""
+        """Run what each commit has to pass, the parts that the change forces, and the one whose turn it is, within `CI_SECONDS`.
+
+        They are counted from `CI_BEGAN`, the time at which `.ci/run` began, if the environment has it. The day's cases show how fast the
+        machine is. A part that would not end in time is not begun: it is named at the end, and the author runs it.
+        """
+        ends = float(os.environ.get("CI_BEGAN") or time.time()) + CI_SECONDS
+        began = time.monotonic()
         self.daily()
-        forced = long.forced(self.paths)
+        pace = max(1.0, (time.monotonic() - began) / long.DAILY_SECONDS)
+        forced, number = long.forced(self.paths), change.number(self.root)
         print(
             f"gate: the change since {self.since[:12]} forces {', '.join(forced) or 'no part'} of long",
             flush=True,
         )
-        if forced:
-            self.parts(forced)
-        if turn := long.turn(change.number(self.root), forced):
+        print(f"gate: this machine takes {pace:.1f} times what a quiet one takes", flush=True)
+        waiting = long.in_turn(forced, number)
+        while fit := long.fitting(waiting, ends - time.time(), pace):
+            alike = [name for name in fit if long.BY_NAME[name].kind == long.BY_NAME[fit[0]].kind]
+            self.parts(alike)
+            waiting = [name for name in waiting if name not in alike]
+        self.left_out.extend(waiting)
+        turn = long.turn(number, forced)
+        if turn and long.fitting([turn], ends - time.time(), pace):
             self.parts([turn], refuses=False)
 
     def ended(self) -> int:
@@ -87,6 +104,10 @@ class Gate:
                 self._keep(one)
         print(f"\n{'=' * 20} the gate, at seed {self.seed} {'=' * 20}")
         print(table(self.verdicts, self.seed))
+        for name in self.left_out:
+            print(
+                f"     left out  {name} of long, which the change forces: make test-long PART={name}"
+            )
         failed = [verdict for verdict in self.verdicts if verdict.failed]
         for verdict in failed:
             if not verdict.refuses:
@@ -117,6 +138,8 @@ class Gate:
         if len(red) > MAX_RED:
             print(f"gate: {len(red)} cases are red, more than {MAX_RED}: none is run again")
         print(f"gate: {name} took {time.monotonic() - began:.0f} s", flush=True)
+        for part, seconds in long.shares(cases).items():
+            print(f"gate: of its cases' seconds, {part}: {seconds:.0f}", flush=True)
         verdict = Verdict(name, cases, stay, flaky, fault, refuses, python)
         self.verdicts.append(verdict)
         return verdict
