@@ -1,9 +1,13 @@
+from types import SimpleNamespace
+
 import pytest
 import pytest_asyncio
+import structlog
 from harness.patience import TIMEOUT
 from harness.servers.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
+from pubqueue_xeps import sentences
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.worker.worker import Worker
 
@@ -49,3 +53,14 @@ def worker_of(prosody):
         return Worker(settings.pop("jid"), settings.pop("password"), **settings)
 
     return make
+
+
+@pytest.fixture
+def unset(monkeypatch):
+    """Have logging be as in a program that has set up none."""
+    # pytest has handlers at the real one
+    monkeypatch.setattr(sentences, "ROOT", SimpleNamespace(handlers=[]))
+    monkeypatch.delenv("PUBQUEUE_QUIET", raising=False)
+    structlog.reset_defaults()  # of what another test has set up
+    yield
+    structlog.reset_defaults()

@@ -8,7 +8,7 @@ import pytest
 from pubqueue import Handlers
 from pubqueue.testing import Service
 from pubqueue_xeps.log import HOME, trimmed
-from pubqueue_xeps.worker import status
+from pubqueue_xeps.sentences import Facts
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_exceptions_that_go_in_a_circle_come_to_an_end():
 
 def test_of_a_group_all_are_looked_at():
     def ours():
-        return status.Facts({})["x"] + 1  # frames of ours and of the test
+        return Facts({})["x"] + 1  # frames of ours and of the test
 
     try:
         ours()

@@ -1,6 +1,6 @@
 """The logger of the client side: events with keys, on the standard logger `pubqueue_xeps`.
 
-The application's logging configuration decides what is written; without one, warnings go to stderr.
+The application's logging configuration decides what is written; without one, warnings go to stderr as sentences.
 Neither payloads nor secrets are ever logged.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import logging
 import selectors
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+
+from pubqueue_xeps.sentences import LOGGER
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, WrappedLogger
@@ -25,12 +26,12 @@ _logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_a
 
 def _render(logger: WrappedLogger, name: str, event: EventDict) -> tuple[tuple[str], EventDict]:
     trace = event.pop("exc_info", None)  # the standard logger prints tracebacks best
-    facts = dict(event)  # as separate attributes, for `pubqueue_xeps.worker.status` and others
+    facts = dict(event)  # as separate attributes, for `pubqueue_xeps.sentences` and others
     return (str(_logfmt(logger, name, event)),), {"exc_info": trace, "extra": {"pubqueue": facts}}
 
 
 log: Final[Any] = structlog.wrap_logger(
-    logging.getLogger("pubqueue_xeps"),
+    LOGGER,
     processors=[structlog.stdlib.filter_by_level, _render],
     wrapper_class=structlog.stdlib.BoundLogger,
 )

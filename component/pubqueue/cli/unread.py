@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.model.entities import suggestion
-from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, QUIET, URL
+from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, URL
+from pubqueue_xeps.sentences import QUIET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

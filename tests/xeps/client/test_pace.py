@@ -13,7 +13,7 @@ from harness.servers.ejabberd import Ejabberd
 from pubqueue import Publisher, Timings
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.pace import OFTEN, BytesInFlight, NoRoom, Pace
-from pubqueue_xeps.worker import status
+from pubqueue_xeps.sentences import SENTENCES
 
 LIMIT = 'limits = { c2s = { rate = "8kb/s", burst = "1s" } }'
 JID = "etl@x/1"
@@ -66,7 +66,7 @@ def test_a_connection_that_is_lost_is_no_slow_server(caplog):
 
 
 def test_the_sentence_names_the_setting_to_raise():
-    sentence = status.SENTENCES["server.slow"]
+    sentence = SENTENCES["server.slow"]
     assert "limits.c2s.rate" in sentence
     assert "shaper_rules.c2s_shaper" in sentence
 

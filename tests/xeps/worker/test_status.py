@@ -1,17 +1,13 @@
 """What a worker says on standard error, and when it says nothing."""
 
-import ast
 import asyncio
 import logging
 import threading
 from collections import Counter
-from pathlib import Path
-from string import Formatter
 from time import monotonic
 from types import SimpleNamespace
 
 import pytest
-import structlog
 from harness import virtual_time
 from harness.batches.inside import cut, held_items, session_of
 from harness.patience import TIMEOUT, turns
@@ -19,130 +15,13 @@ from harness.servers.queue_service import in_turn, refuse, result
 
 from pubqueue import Handlers, Timings, Worker
 from pubqueue.testing import Service
-from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.refusals import Reject, Release
 from pubqueue_xeps.worker import status
-from pubqueue_xeps.worker.status import (
-    COUNTED,
-    SENTENCES,
-    STANDARD_ERROR,
-    LoopWatch,
-    Minutes,
-    report_minutes,
-    show,
-    wanted,
-    watched,
-)
-
-
-@pytest.fixture
-def unset(monkeypatch):
-    """Have logging be as in a program that has set up none."""
-    # pytest has handlers at the real one
-    monkeypatch.setattr(status, "ROOT", SimpleNamespace(handlers=[]))
-    monkeypatch.delenv("PUBQUEUE_QUIET", raising=False)
-    structlog.reset_defaults()  # of what another test has set up
-    yield
-    structlog.reset_defaults()
+from pubqueue_xeps.worker.status import COUNTED, LoopWatch, Minutes, report_minutes, watched
 
 
 def held(**tally):
     return SimpleNamespace(name="jobs", tally=Counter(tally), in_hand=0)
-
-
-def test_it_is_wanted_where_no_server_listens(unset):
-    assert wanted()
-    with STANDARD_ERROR.reporting():
-        assert wanted()  # by a second worker
-
-
-def test_not_where_logging_is_set_up(unset):
-    status.ROOT.handlers.append(logging.NullHandler())
-    assert not wanted()
-
-
-def test_not_where_our_logger_has_a_handler(unset, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("pubqueue_xeps"), "handlers", [logging.NullHandler()])
-    assert not wanted()
-
-
-def test_not_where_structlog_is_set_up(unset):
-    structlog.configure()
-    assert not wanted()
-
-
-def test_not_where_quiet_is_asked_for(unset, monkeypatch):
-    monkeypatch.setenv("PUBQUEUE_QUIET", "1")
-    assert not wanted()
-
-
-def test_events_are_reported_once_however_many_workers_there_are(unset, capsys):
-    with STANDARD_ERROR.reporting(), STANDARD_ERROR.reporting():
-        log.info("worker.subscribed", jid="bot@x/1", node="jobs", service="q.x", requests=10)
-    log.info("worker.stopping", in_hand=3)
-    expected = "pubqueue: connected as bot@x/1 to jobs at q.x, 10 at a time\n"
-    assert capsys.readouterr().err == expected
-    assert logging.getLogger("pubqueue_xeps").level == logging.NOTSET
-
-
-def test_of_other_events_only_warnings_are_logged(unset, capsys):
-    with STANDARD_ERROR.reporting():
-        log.info("item.given_back", id="i1")
-        log.warning("item.released", id="i1")
-    expected = "pubqueue: released at the end, unfinished: i1 of ?\n"
-    assert capsys.readouterr().err == expected
-
-
-def test_a_failure_is_logged_with_its_traceback(unset, capsys):
-    with STANDARD_ERROR.reporting():
-        try:
-            _ = 1 / 0
-        except ZeroDivisionError:
-            log.exception("item.failed", id="i1", node="jobs", error="ZeroDivisionError")
-    first, second, *_, last = capsys.readouterr().err.splitlines()
-    assert first == "pubqueue: failed: i1 of jobs (ZeroDivisionError)"
-    assert second == "Traceback (most recent call last):"
-    assert last == "ZeroDivisionError: division by zero"
-
-
-def test_nothing_is_printed_once_logging_is_set_up(unset, capsys):
-    with STANDARD_ERROR.reporting():
-        status.ROOT.handlers.append(logging.NullHandler())
-        log.warning("worker.disconnected", why="x")
-    assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_gets_no_escape_commands(capsys):
-    show("\x1b[2J i1\n")
-    assert capsys.readouterr().err == "pubqueue: \ufffd[2J i1\ufffd\n"
-
-
-LEVELS = ("warning", "error", "exception")
-
-
-def logged():
-    """Return each event that the library logs, with its level and the names of its facts."""
-    for file in sorted(Path(status.__file__).parents[1].rglob("*.py")):
-        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="log"), attr=level), args=[event]
-                ):
-                    assert isinstance(event, ast.Constant), (
-                        f"{file.name} makes the name of an event"
-                    )
-                    yield event.value, level, {fact.arg for fact in call.keywords}
-
-
-def test_whatever_is_wrong_has_a_sentence_and_the_facts_for_it():
-    events = list(logged())
-    assert len(events) > 20
-    assert {event for event, level, _ in events if level in LEVELS} <= set(SENTENCES)
-    assert set(SENTENCES) <= {event for event, _, _ in events}
-    for event, level, facts in events:
-        if level in LEVELS or event == "worker.subscribed":
-            named = {name for _, name, _, _ in Formatter().parse(SENTENCES[event]) if name}
-            assert named <= facts, event
 
 
 def test_a_minute_is_logged_if_something_has_changed():

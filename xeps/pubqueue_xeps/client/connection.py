@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 URL: Final = "PUBQUEUE_URL"
 PASSWORD: Final = "PUBQUEUE_PASSWORD"  # noqa: S105 - the name of the variable
 PASSWORD_FILE: Final = "PUBQUEUE_PASSWORD_FILE"  # noqa: S105 - as above
-QUIET: Final = "PUBQUEUE_QUIET"
 EXAMPLE: Final = "xmpp://bot@example.org/queue.example.org"
 
 

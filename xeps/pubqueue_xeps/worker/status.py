@@ -1,81 +1,31 @@
 """Reports what a worker does on standard error, if the program has not set up logging.
 
-It prints one line when it connects, waits, loses the connection, finishes and ends; one for each failure, with the
-user's own frames of the traceback; and once a minute how much it has done, if that has changed. Lines are made from the
-events of the log, and contain neither payload nor secrets. Nothing is printed if the program has set up `logging` or
-structlog, or PUBQUEUE_QUIET is in its environment.
+It prints one line when it connects, waits, loses the connection, finishes and ends; one for each failure
+(`pubqueue_xeps.sentences`); and once a minute how much it has done, if that has changed. It reports only failures, and as log
+lines, if the program has set up structlog, or PUBQUEUE_QUIET is in its environment; nothing, if it has set up `logging`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import sys
 import threading
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-import structlog
-
-from pubqueue_xeps.client.connection import QUIET
 from pubqueue_xeps.log import is_ours, is_theirs, log
+from pubqueue_xeps.sentences import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from types import FrameType
 
     from pubqueue_xeps.worker.held_items import HeldItems
 
 
 MINUTE: Final = 60.0
-ROOT: Final = logging.getLogger()
-LOGGER: Final = logging.getLogger("pubqueue_xeps")
-
-# fmt: off
-SENTENCES: Final[dict[str, str]] = {
-    "worker.subscribed":        "connected as {jid} to {node} at {service}, {requests} at a time",
-    "worker.waiting":           "trying again in {seconds} s: {why}",
-    "worker.disconnected":      "the connection is lost ({why}), reconnecting",
-    "worker.stopping":          "stopping, {in_hand} in hand",
-    "worker.drain_timeout":     "items in hand are released after {seconds} s",
-    "worker.failed":            "ended: {why}",
-    "worker.closed":            "closed",
-    "publisher.disconnected":   "the connection of the publisher {jid} is lost ({why}), reconnecting",
-    "publisher.waiting":        "the publisher tries again in {seconds} s: {why}",
-    "publisher.failed":         "the publisher ended: {why}",
-    "publisher.dead_already":   "published again, but dead: {id} of {node}; no worker gets it until an owner redrives it",
-    "publisher.refused":        "not published: {id} of {node} ({why})",
-    "message.failed":           "a pending message to {peer} has failed: {why}",
-    "message.refused":          "a message from {sender} is refused: {condition}",
-    "message.not_kept":         "a message from {sender} is not kept: {why}",
-    "message.expired":          "{count} messages of {sender} and others have expired, because their delivery was not requested",
-    "message.handler_failed":   "a handler failed at a message from {sender}",
-    "pending.failed":           "the file of pending messages: {why}",
-    "item.failed":              "failed: {id} of {node} ({error})",
-    "item.rejected":            "rejected: {id} of {node} is dead ({why})",
-    "item.no_handler":          "no handler for {kind}: {id} of {node} is released",
-    "item.cancelled":           "released: {id} of {node}, because something that its handler awaited was cancelled",
-    "item.lost":                "lost: {id} of {node} ({why})",
-    "item.gone":                "gone: {id} of {node} ({why})",
-    "item.released":            "released at the end, unfinished: {id} of {node}",
-    "item.not_touched":         "the lock of {id} of {node} is not extended any more: {why}",
-    "item.not_unlocked":        "not released: {id} of {node} stays locked until its lock times out ({why})",
-    "handler.orphaned":         "the handler {handler} has exceeded its time limit; its thread runs on, and its result is ignored",
-    "middleware.report_failed": "the report of a middleware failed ({error})",
-    "loop.stands_still":        "the event loop has been blocked for {seconds} s in {where}, and no lock is extended"
-                                " meanwhile; run blocking work in asyncio.to_thread",
-    "loop.stood_still":         "the event loop was blocked for {seconds} s in {where}",
-    "server.slow":              "the XMPP server took {seconds} s to read {octets} bytes of {jid}: it limits what this account sends."
-                                " In Prosody raise limits.c2s.rate or add the account to unlimited_jids; in ejabberd give it"
-                                " another shaper in shaper_rules.c2s_shaper",
-    "lock.unreadable":          "{sender} sent a lock that cannot be read: {error}",
-}
-# fmt: on
-"""The line for each event: for all warnings and errors, and for some others."""
-
 COUNTED: Final = {
     "done": "done",
     "failed": "failed",
@@ -107,72 +57,6 @@ class Minutes:
         return (
             f"{self._held_items.name}: {', '.join(parts)} in the last minute, {in_hand:,} in hand"
         )
-
-
-class SentenceHandler(logging.Handler):
-    """Writes events as sentences, and warnings and errors of other libraries as they are."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, unless the program has set up logging meanwhile."""
-        if ROOT.handlers:
-            return
-        event: Mapping[str, Any] = getattr(record, "pubqueue", {})
-        sentence = SENTENCES.get(event.get("event", ""))
-        if sentence is not None:
-            show(sentence.format_map(Facts(event)))
-        elif record.levelno >= logging.WARNING:
-            show(record.getMessage())
-        if record.exc_info:
-            sys.stderr.write(f"{logging.Formatter().formatException(record.exc_info)}\n")
-
-
-class Facts(dict[str, Any]):
-    """The facts of an event; a missing one is shown as a question mark."""
-
-    def __missing__(self, key: str) -> str:
-        return "?"
-
-
-def show(sentence: str) -> None:
-    """Write a line, with U+FFFD in place of characters that a terminal could take for a command."""
-    shown = "".join(each if each.isprintable() else "\ufffd" for each in sentence)
-    sys.stderr.write(f"pubqueue: {shown}\n")
-    sys.stderr.flush()
-
-
-def wanted() -> bool:
-    """Return whether the program has neither set up logging nor asked for quiet."""
-    others = [one for one in LOGGER.handlers if one is not STANDARD_ERROR.handler]
-    configured = bool(others or ROOT.handlers or structlog.is_configured())
-    return not configured and not os.environ.get(QUIET)
-
-
-class StandardError:
-    """Writes the log to standard error while any worker of this process wants it, once for all of them."""
-
-    def __init__(self) -> None:
-        self.handler = SentenceHandler()
-        self._workers = 0
-        self._level = logging.NOTSET
-
-    @contextmanager
-    def reporting(self) -> Iterator[None]:
-        """Report inside the block."""
-        if not self._workers:
-            self._level = LOGGER.level
-            LOGGER.setLevel(logging.INFO)
-            LOGGER.addHandler(self.handler)
-        self._workers += 1
-        try:
-            yield
-        finally:
-            self._workers -= 1
-            if not self._workers:
-                LOGGER.removeHandler(self.handler)
-                LOGGER.setLevel(self._level)
-
-
-STANDARD_ERROR: Final = StandardError()
 
 
 async def report_minutes(held_items: HeldItems) -> None:

@@ -52,11 +52,12 @@ from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.limits import whole
 from pubqueue_xeps.log import log, trimmed
+from pubqueue_xeps.sentences import STANDARD_ERROR, wanted
 from pubqueue_xeps.wire.times import Span, span
 from pubqueue_xeps.worker.dispatcher import Dispatcher, in_threads
 from pubqueue_xeps.worker.held_items import HeldItems
 from pubqueue_xeps.worker.queue_session import QueueSession
-from pubqueue_xeps.worker.status import STANDARD_ERROR, at_work, report_minutes, wanted, watched
+from pubqueue_xeps.worker.status import at_work, report_minutes, watched
 from pubqueue_xeps.xep_qos.levels import level_of
 
 if TYPE_CHECKING:
