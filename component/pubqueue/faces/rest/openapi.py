@@ -64,7 +64,7 @@ class Described(Struct, frozen=True):
     """An operation: its sentence, its answer (a description and a media type, if it has a body), its problems, and its parameters.
 
     `headers` are header parameters, with their schemas; `body` are media types with schemas, and `needs_body` whether a body is
-    required.
+    required. `shown` is the schema of an answer in JSON.
     """
 
     summary: str
@@ -74,6 +74,7 @@ class Described(Struct, frozen=True):
     body: Mapping[str, dict[str, Any]] = {}
     needs_body: bool = False
     query: Mapping[str, dict[str, Any]] = {}
+    shown: Mapping[str, Any] = {}
 
 
 def words_of(table: OperationTable) -> dict[tuple[str, str], Words]:
@@ -145,7 +146,9 @@ def _in_path(route: Route) -> list[dict[str, Any]]:
 
 
 def _operation(route: Route, described: Described) -> dict[str, Any]:
-    answers = {f"{status}": _answer(*what) for status, what in described.answers.items()}
+    answers = {
+        f"{status}": _answer(*what, described.shown) for status, what in described.answers.items()
+    }
     for status in sorted({*ALWAYS, *described.problems}):
         answers.setdefault(f"{status}", {"$ref": f"#/components/responses/{status}"})
     found: dict[str, Any] = {
@@ -172,8 +175,19 @@ def _name(route: Route) -> str:
     return "".join([route.method.lower(), *(word[:1].upper() + word[1:] for word in words)])
 
 
-def _answer(text: str, kind: str | None) -> dict[str, Any]:
-    return {"description": text} | ({"content": {kind: {"schema": {}}}} if kind else {})
+def _answer(text: str, kind: str | None, shown: Mapping[str, Any]) -> dict[str, Any]:
+    schema = shown if kind == JSON else {} if kind == ANY else TEXT
+    return {"description": text} | ({"content": {kind: {"schema": schema}}} if kind else {})
+
+
+def fields(required: Mapping[str, Any], optional: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Return the schema of an object with these fields and no others."""
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, **optional},
+        "additionalProperties": False,
+    }
 
 
 # The resource that returns the OpenAPI document of its profile.

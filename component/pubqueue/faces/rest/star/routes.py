@@ -6,13 +6,36 @@ from typing import Any, Final
 
 from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.links import Profile, Route
-from pubqueue.faces.rest.openapi import ANY, ATOM, FORM, JSON, TEXT, URIS, Described, OperationTable
+from pubqueue.faces.rest.openapi import (
+    ANY,
+    ATOM,
+    FORM,
+    JSON,
+    TEXT,
+    URIS,
+    Described,
+    OperationTable,
+    fields,
+)
 from pubqueue.faces.rest.star import consuming, destinations, publishing, subscribers
 
 # The parameters and answers of each operation of `rest-star`.
 
 _NUMBER: Final = {"type": "number", "minimum": 0}
-_FORM_FIELDS: Final = {"type": "object", "additionalProperties": TEXT}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_FORM_FIELDS: Final = {
+    "type": "object",
+    "additionalProperties": {
+        "anyOf": [
+            *({"type": kind} for kind in ("string", "number", "boolean")),
+            {"type": "array", "items": TEXT},
+        ]
+    },
+}
+_COUNTS: Final = fields(
+    {"messages": _COUNT}, dict.fromkeys(("queued", "locked", "delayed", "dead"), _COUNT)
+)
+_REGISTRATION: Final = fields(dict.fromkeys(("id", "rel", "href", "secret"), TEXT))
 _BYTES: Final[dict[str, Any]] = {}
 
 _WAIT: Final[dict[str, dict[str, Any]]] = {
@@ -54,7 +77,16 @@ def _described(kind: str) -> dict[tuple[str, str], Described]:
     """Return the operations of a destination."""
     return {
         ("GET", kind): Described(
-            f"Get a {kind} and its links", {200: ("Its name, kind, links and counts.", JSON)}
+            f"Get a {kind} and its links",
+            {200: ("Its name, kind, links and counts.", JSON)},
+            shown=fields(
+                {
+                    "name": TEXT,
+                    "kind": {"const": kind},
+                    "links": {"type": "object", "additionalProperties": TEXT},
+                },
+                {"counts": _COUNTS},
+            ),
         ),
         ("PUT", kind): Described(
             f"Create a {kind}",
@@ -159,6 +191,7 @@ STAR: Final[OperationTable] = {
             },
         },
         needs_body=True,
+        shown=_REGISTRATION,
     ),
     ("GET", "subscribers"): Described("List registrations", _SUBSCRIBERS, query={"after": TEXT}),
     ("GET", "subscriber"): Described("Get a registration", _SUBSCRIBERS),
