@@ -283,6 +283,25 @@ async def test_failures_are_retried_by_the_handlers_limits(
 
 
 @pytest.mark.e2e
+async def test_an_exception_that_is_not_to_be_retried_rejects_the_item(service, working):
+    app = Handlers()
+
+    @app.handler(retry_on=ConnectionError)
+    async def job(item):
+        raise ConnectionResetError if item.id == "i1" else ValueError("secret")
+
+    async with working(app) as worker:
+        service.deliver(worker.jid, "i1")
+        assert outcome(await service.next("unlock")) == {
+            "type": "failed",
+            "reason": "ConnectionResetError",
+        }
+        service.deliver(worker.jid, "i2")
+        expected = {"type": "reject", "reason": "ValueError (not retried)"}
+        assert outcome(await service.next("unlock")) == expected
+
+
+@pytest.mark.e2e
 async def test_an_item_that_kills_each_worker_is_not_begun_once_more(service, working):
     app = Handlers()
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pubqueue_xeps.errors import PubqueueError
 from pubqueue_xeps.limits import Limits, TimeLimit
 from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
 
@@ -36,6 +37,59 @@ BOUND = Limits(retries=2, backoff=10)
 )
 def test_what_a_failure_comes_to(limits, error, failures, outcome):
     assert limits.outcome(error, failures) == outcome
+
+
+class BusyError(ConnectionError):
+    """The service is busy, at which a connection is worth another try."""
+
+
+class AwayError(PubqueueError):
+    """The service is away."""
+
+
+SOME = Limits(retry_on=ConnectionError)
+BUT = Limits(reject_on=OSError)
+BOTH = Limits(2, 10, retry_on=(OSError, BusyError), reject_on=[ConnectionError, LookupError])
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "is_retried"),
+    [
+        (SOME, ConnectionError(), True),
+        (SOME, BusyError(), True),
+        (SOME, OSError(), False),
+        (SOME, ValueError(), False),
+        (SOME, TimeLimit("rebook", 3), True),
+        (SOME, AwayError(), True),
+        (Limits(retry_on=()), ValueError(), False),
+        (Limits(retry_on=()), AwayError(), True),
+        (BUT, ValueError(), True),
+        (BUT, ConnectionError(), False),
+        (Limits(reject_on=(TimeLimit, PubqueueError)), TimeLimit("rebook", 3), False),
+        (Limits(reject_on=(TimeLimit, PubqueueError)), AwayError(), False),
+        (BOTH, OSError(), True),
+        (BOTH, ConnectionError(), False),  # the nearer class decides
+        (BOTH, BusyError(), True),
+        (BOTH, KeyError(), False),
+        (BOTH, ValueError(), False),
+    ],
+)
+def test_which_exceptions_are_retried(limits, error, is_retried):
+    assert limits.retries_on(error) == is_retried
+    name = type(error).__name__
+    rejected = Outcome("reject", reason=f"{name} (not retried)")
+    retried = Outcome("failed", limits.pause(1), name)
+    assert limits.outcome(error, 0) == (retried if is_retried else rejected)
+
+
+def test_what_a_handler_decides_itself_holds_whatever_is_retried():
+    limits = Limits(retry_on=(), reject_on=Exception)
+    assert limits.outcome(Failed("down", 5), 0) == Outcome("failed", 5, "down")
+    assert limits.outcome(Release(60), 0) == Outcome("release", 60)
+
+
+def test_what_is_retried_is_so_as_often_as_it_may_be():
+    assert BOTH.outcome(OSError(), 2) == Outcome("reject", reason="OSError (failed 3 times)")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +128,17 @@ def test_an_item_is_tried_as_often_as_it_may_be(retries, failures):
         ({"retries": True}, "retries is True; it takes a whole number"),
         ({"retries": 1.5}, "retries is 1.5; it takes a whole number"),
         ({"time_limit": 0}, "must be more than 0 seconds"),
+        ({"retry_on": "OSError"}, "retry_on is 'OSError'; it takes classes of exceptions"),
+        (
+            {"reject_on": [OSError()]},
+            r"reject_on is \[OSError\(\)\]; it takes classes of exceptions",
+        ),
+        ({"retry_on": KeyboardInterrupt}, "it takes classes of exceptions"),
+        (
+            {"reject_on": (Failed,)},
+            "reject_on has Failed, which says itself what becomes of the item",
+        ),
+        ({"retry_on": OSError, "reject_on": OSError}, "OSError is in retry_on and in reject_on"),
         (
             {"time_limit": float("nan")},
             "time_limit is nan; it takes seconds, 0 or more, or a timedelta",
@@ -90,7 +155,7 @@ def test_an_item_is_tried_as_often_as_it_may_be(retries, failures):
     ],
 )
 def test_limits_that_are_none_are_refused_where_they_are_written(wrong, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         Limits(**wrong)
 
 

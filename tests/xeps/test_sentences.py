@@ -4,9 +4,7 @@ import ast
 import logging
 from pathlib import Path
 from string import Formatter
-from types import SimpleNamespace
 
-import pytest
 import structlog
 
 from pubqueue_xeps import sentences

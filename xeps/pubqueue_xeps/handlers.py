@@ -25,7 +25,7 @@ from xml.etree.ElementTree import Element
 import msgspec
 
 from pubqueue_xeps.client.threads import is_async, name_of
-from pubqueue_xeps.limits import Backoff, Limits, whole
+from pubqueue_xeps.limits import Backoff, Errors, Limits, whole
 from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import check
 from pubqueue_xeps.wire.ns import JSON
@@ -275,6 +275,8 @@ class Handlers:
         backoff: Backoff | None = None,
         time_limit: Span | None = None,
         concurrency: int | None = None,
+        retry_on: Errors | None = None,
+        reject_on: Errors = (),
     ) -> Callable[[F], F]:
         """Declare the decorated function as the handler of some items; the function itself does not change.
 
@@ -295,7 +297,9 @@ class Handlers:
             raise TypeError("Write @app.handler() with its parentheses.")
         _check_texts(name=name, element=element, json=json, header=header)
         criterion = _criterion(name, element, json, header, equals)
-        limits = Limits(retries, backoff, time_limit, concurrency)
+        limits = Limits(
+            retries, backoff, time_limit, concurrency, retry_on=retry_on, reject_on=reject_on
+        )
 
         def declare(function: F) -> F:
             made = make_handler(function, name, criterion, limits)
