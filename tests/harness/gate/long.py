@@ -124,6 +124,12 @@ PARTS: Final = (
         forced_by=("proof/simulate/",),
     ),
     Part(
+        "judge", "defects planted in histories are found, and none in those that are right",
+        seconds=15,
+        cases=("proof/judge/",),
+        forced_by=("proof/judge/",),
+    ),
+    Part(
         "fuzz", "what the random requests, streams and stanzas are judged by notices a fault",
         seconds=60,
         cases=("proof/fuzz/",),

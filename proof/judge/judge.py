@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""Judge what clients of a work queue saw: is anything lost, back, changed, twice, half or out of order?
+
+    python judge.py HISTORY.jsonl [--parts 64] [--most 100]
+
+A history is a file of JSON lines, in any order, one for each operation of a client:
+
+    {"t": [start, end], "who": "w1", "op": "publish", "queue": "jobs", "id": "a", "digest": "9f", "result": "ok"}
+
+`t` is in seconds of one clock. `result` is `ok` (confirmed), `fail` (refused: it did not happen), or `unknown`
+(no answer: it happened at some time from its start on, or not at all). A client that may be killed writes `invoke` first, with `n`, a number
+of its own; its line with the same `n` replaces that, and without one it is `unknown`.
+
+| op | fields besides `t`, `who`, `queue`, `id`, `result` |
+| --- | --- |
+| publish | `digest` of the payload; `group`, in which order is promised; `commit` that makes it visible; `key` of one item; `window`: seconds of one item for the id |
+| commit | `commit` in place of `queue` and `id` |
+| deliver | `digest`, `token` of this holder, `attempt` if there are such; `wake` and `cause`: the hold before it, and what ended that; no `result` |
+| retract, reject | `token`: the item is done, or dead |
+| release, touch | `token`: the item is given back, or kept longer |
+| hold | `token`, and `wake`, a name for it: the item waits, and is woken once |
+| read | in place of `id` and `result`: `items`, a list of `[id, digest, state]`, all that was left at the end; `state` is `waiting` or `dead` |
+
+A history is judged id by id, then by group, by commit and by key. It is cut into parts by the hash of these: memory is bounded by the
+largest part. Exit codes: 0 nothing found, 1 violations, 2 not a history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+OPS: Final = {
+    "publish": ("queue", "id", "digest", "result"),
+    "commit": ("commit", "result"),
+    "deliver": ("queue", "id", "digest", "token"),
+    "retract": ("queue", "id", "token", "result"),
+    "reject": ("queue", "id", "token", "result"),
+    "release": ("queue", "id", "token", "result"),
+    "touch": ("queue", "id", "token", "result"),
+    "hold": ("queue", "id", "token", "wake", "result"),
+    "read": ("queue", "items"),
+}
+"""The fields that each operation has to have."""
+RESULTS: Final = ("ok", "unknown", "fail", "invoke")
+"""The surest first."""
+FINAL: Final = ("retract", "reject")
+"""The operations that end the life of an item."""
+
+Op = dict[str, Any]
+
+
+class NotAHistoryError(Exception): ...
+
+
+@dataclass(frozen=True, order=True)
+class Violation:
+    """What must not be: its kind, where, and the operations that show it, in words."""
+
+    kind: str
+    where: str
+    why: str
+
+
+def operation(line: str, number: int) -> Op:
+    """Return the operation of a line; raise NotAHistoryError with its number."""
+    try:
+        op = json.loads(line)
+        start, end = op["t"]
+        op["start"], op["end"], _ = float(start), float(end), op["who"]
+        lacks = [name for name in OPS[op["op"]] if name not in op]
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotAHistoryError(f"line {number} is no operation: {error!r}") from None
+    if lacks or not start <= end or op.get("result", "ok") not in RESULTS:
+        why = f"without {', '.join(lacks)}" if lacks else "with a wrong time or result"
+        raise NotAHistoryError(f"line {number} is an operation {why}")
+    return op
+
+
+# --- one id ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """What is known of one id in one queue, in the order of time, without what was refused."""
+
+    queue: str
+    id: str
+    publishes: list[Op] = field(default_factory=list)
+    deliveries: list[Op] = field(default_factory=list)
+    ends: list[Op] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    """What the last read found: a digest and a state each."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.queue}/{self.id}"
+
+
+def lives(ops: Iterable[Op], commits: dict[str, str]) -> Iterator[Life]:
+    """Yield what is known of each id. `commits` has the result of each commit."""
+    found: dict[tuple[str, str], Life] = {}
+    ordered = sorted(ops, key=lambda op: (op["end"], op["start"]))
+    ended = {(op["who"], op.get("n")) for op in ordered if op.get("result") != "invoke"}
+    for op in ordered:
+        if op.get("result") == "invoke" and (op["who"], op["n"]) in ended:
+            continue
+        name = op["items"][0][0] if op["op"] == "read" else op["id"]
+        one = found.setdefault((op["queue"], name), Life(op["queue"], name))
+        if op["op"] == "read":
+            one.left.append(tuple(op["items"][0][1:]))
+        elif "fail" not in (op.get("result"), commits.get(op.get("commit", ""))):
+            kept = {"publish": one.publishes, "deliver": one.deliveries}
+            kept.get(op["op"], one.ends).append(op)
+    yield from found.values()
+
+
+def latest(op: Op) -> float:
+    """Return the last moment at which an operation may have happened."""
+    return inf if op["result"] != "ok" else float(op["end"])
+
+
+def judge_life(one: Life, commits: dict[str, str]) -> Iterator[Violation]:
+    """Yield what is wrong with one id."""
+    yield from _origin(one)
+    yield from _holders(one)
+    yield from _returns(one)
+    yield from _loss(one, commits)
+    yield from _wakes(one)
+
+
+def _origin(one: Life) -> Iterator[Violation]:
+    """Whatever is seen was published before, and is what was published."""
+    seen = [(op["digest"], op["end"]) for op in one.deliveries]
+    for digest, at in [*seen, *((digest, inf) for digest, _ in one.left)]:
+        before = {op["digest"] for op in one.publishes if op["start"] <= at}
+        when = "left at the end" if at == inf else f"delivered at {at}"
+        if not before:
+            yield Violation("invented", one.name, f"{when}, and published by nobody before")
+        elif digest not in before:
+            yield Violation("changed", one.name, f"{when} with another payload: {digest}")
+    if len(one.left) > 1:
+        yield Violation("twice", one.name, f"{len(one.left)} times there at the end")
+
+
+def _holders(one: Life) -> Iterator[Violation]:
+    """An item has one holder at a time: who ends it holds it, and nobody else has got it since."""
+    first: dict[str, Op] = {}
+    for op in one.deliveries:
+        if first.setdefault(op["token"], op)["who"] != op["who"]:
+            yield Violation("shared", one.name, f"the token {op['token']} was given to two")
+    for end in one.ends:
+        mine = first.get(end["token"])
+        if mine is None or mine["start"] > end["end"]:
+            why = f"{end['op']} at {end['end']} for a token that nobody had"
+            yield Violation("unheld", one.name, why)
+        elif end["result"] == "ok":
+            # what is given back may be with the next before the answer comes
+            until = end["end"] if end["op"] in FINAL else end["start"]
+            others = [op for op in first.values() if op["end"] < until and _follows(op, mine)]
+            if any(not _is_new(one, mine, op) for op in others):
+                why = f"{end['op']} of {end['who']} confirmed at {end['end']}, when others had it"
+                yield Violation("stale", one.name, why)
+
+
+def _follows(other: Op, mine: Op) -> bool:
+    """Whether a delivery came after another: by their attempts where both have one, otherwise by the clock."""
+    if other["token"] == mine["token"]:
+        return False
+    if "attempt" in other and "attempt" in mine:
+        return bool(other["attempt"] > mine["attempt"])
+    return bool(other["start"] > mine["end"])
+
+
+def _is_new(one: Life, mine: Op, other: Op) -> bool:
+    """Whether a second publish may stand between two deliveries, so that they are of two items."""
+    may = [it for it in one.publishes if it["start"] < other["end"] and latest(it) > mine["start"]]
+    return len(one.publishes) > 1 and bool(may)
+
+
+def _returns(one: Life) -> Iterator[Violation]:
+    """Nothing comes back after its confirmed end: each life needs a publish of its own."""
+    done = [op for op in one.ends if op["op"] == "retract" and op["result"] == "ok"]
+    unused, after = sorted(one.publishes, key=latest), -inf
+    for number, until in enumerate([*done, None]):
+        before = done[number - 1]["end"] if number else -inf
+        seen = [op["end"] for op in one.deliveries if op["start"] > before]
+        if until is not None:
+            seen.append(until["end"])
+        elif number and any(state == "waiting" for _, state in one.left):
+            seen.append(inf)
+        if not seen:
+            return
+        at = min(seen)
+        maker = next((op for op in unused if op["start"] <= at and _makes(one, op, after)), None)
+        if maker is not None:
+            unused.remove(maker)
+        elif number:
+            there = "waiting at the end" if at == inf else f"there at {at}"
+            yield Violation("back", one.name, f"{there}, after it was done at {before}")
+        after = until["start"] if until is not None else inf
+
+
+def _makes(one: Life, op: Op, after: float) -> bool:
+    """Whether a publish may have made an item after that moment: it was under way, and no window forbids it."""
+    if latest(op) < after:
+        return False
+    known = [it["end"] for it in one.publishes if it["result"] == "ok" and it["end"] < op["start"]]
+    return not ("window" in op and known and op["end"] - max(known) < op["window"])
+
+
+def _loss(one: Life, commits: dict[str, str]) -> Iterator[Violation]:
+    """Nothing that was confirmed is lost: it is there at the end, or was done."""
+    final = [op for op in one.ends if op["op"] in FINAL]
+    if one.left or any(op["result"] != "ok" for op in final):
+        return
+    ended = final[-1]["end"] if final else -inf
+    for op in one.publishes:
+        is_sure = op["result"] == "ok" and commits.get(op.get("commit", ""), "ok") == "ok"
+        if is_sure and op["start"] > ended and _makes(one, op, ended):
+            why = f"published at {op['end']}, neither done nor there at the end"
+            yield Violation("lost", one.name, why)
+            return
+    if final and final[-1]["op"] == "reject":
+        why = f"rejected at {ended}, and not among the dead at the end"
+        yield Violation("lost", one.name, why)
+
+
+def _wakes(one: Life) -> Iterator[Violation]:
+    """A held item is woken once, for one cause, and not again after a hold that followed."""
+    holds = {op["wake"]: op for op in one.ends if op["op"] == "hold"}
+    causes: dict[str, str] = {}
+    for op in one.deliveries:
+        if (wake := op.get("wake")) is None:
+            continue
+        if wake not in holds or holds[wake]["start"] > op["end"]:
+            yield Violation("woken", one.name, f"woken from {wake} before anybody held it")
+            continue
+        if causes.setdefault(wake, op.get("cause", "")) != op.get("cause", ""):
+            yield Violation("woken", one.name, f"woken from {wake} for two causes")
+        following = [it for it in holds.values() if it["start"] > holds[wake]["end"]]
+        if any(it["result"] == "ok" and op["start"] > it["end"] for it in following):
+            yield Violation("woken", one.name, f"woken from {wake} after a hold that followed")
+
+
+# --- groups, commits and keys ---------------------------------------------------------------------
+
+
+def facts_of(one: Life, commits: dict[str, str]) -> Iterator[tuple[str, str, list[Any]]]:
+    """Yield what of an id the other judgements need: a kind, what it is about, and the fact."""
+    is_seen = bool(one.deliveries or one.left)
+    first = min((op["end"] for op in one.deliveries), default=inf)
+    for op in one.publishes:
+        is_sure = op["result"] == "ok" and commits.get(op.get("commit", ""), "ok") == "ok"
+        if "commit" in op:
+            yield "commit", op["commit"], [one.name, is_seen, first]
+        if "key" in op and (is_seen or is_sure):
+            yield "key", json.dumps([one.queue, op["key"]]), [one.name]
+        if "group" in op and is_sure and is_seen and len(one.publishes) == 1:
+            group = json.dumps([one.queue, op["group"]])
+            yield "group", group, [one.name, op["start"], op["end"], first]
+
+
+def judge_group(where: str, items: list[list[Any]]) -> Iterator[Violation]:
+    """Yield what was first delivered before something that was published before it."""
+    oldest, name = inf, ""
+    for item, start, end, first in sorted(items, key=lambda one: -one[3]):
+        if oldest < start and first < inf:
+            yield Violation("order", where, f"{item} was delivered before {name}")
+        if end < oldest:
+            oldest, name = end, item
+
+
+def judge_commit(
+    where: str, result: str | None, began: float, items: list[list[Any]]
+) -> Iterator[Violation]:
+    """Yield what of a commit is there while the rest is not, or was there before it."""
+    seen = [name for name, is_seen, _ in items if is_seen]
+    missing = [name for name, is_seen, _ in items if not is_seen]
+    if missing and (seen or result == "ok"):
+        there = f"{seen[0]} is there" if seen else "confirmed"
+        yield Violation("half", where, f"{there}, and {missing[0]} is not")
+    for name, _, first in items:
+        if first < began:
+            yield Violation("early", where, f"{name} came at {first}, before the commit began")
+
+
+def judge_key(where: str, names: set[str]) -> Iterator[Violation]:
+    """Yield a key that made two items."""
+    if len(names) > 1:
+        yield Violation("twice", where, f"one key, and {', '.join(sorted(names)[:3])}")
+
+
+# --- the whole history ----------------------------------------------------------------------------
+
+
+class Parts:
+    """Lines by the hash of what they are about, in files of a folder."""
+
+    def __init__(self, folder: Path, name: str, count: int) -> None:
+        self._files = [(folder / f"{name}-{number}").open("w+") for number in range(count)]
+
+    def add(self, about: str, line: str) -> None:
+        """Keep a line."""
+        self._files[zlib.crc32(about.encode()) % len(self._files)].write(f"{line}\n")
+
+    def __iter__(self) -> Iterator[Iterable[str]]:
+        for file in self._files:
+            file.seek(0)
+            yield file
+            file.close()
+
+
+def judge(lines: Iterable[str], folder: Path, parts: int = 64) -> Iterator[Violation]:
+    """Yield the violations of a history; `folder` has its parts meanwhile. Raises NotAHistoryError."""
+    by_id, by_other = Parts(folder, "a", parts), Parts(folder, "b", parts)
+    began: dict[str, float] = {}
+    commits = _cut(lines, by_id, began)
+    for part in by_id:
+        for one in lives((operation(line, 0) for line in part), commits):
+            yield from judge_life(one, commits)
+            for kind, about, fact in facts_of(one, commits):
+                by_other.add(about, json.dumps([kind, about, fact]))
+    for part in by_other:
+        found: dict[tuple[str, str], list[list[Any]]] = defaultdict(list)
+        for line in part:
+            kind, about, fact = json.loads(line)
+            found[kind, about].append(fact)
+        for (kind, about), facts in found.items():
+            if kind == "group":
+                yield from judge_group(about, facts)
+            elif kind == "key":
+                yield from judge_key(about, {name for (name,) in facts})
+            else:
+                yield from judge_commit(about, commits.get(about), began.get(about, inf), facts)
+
+
+def _cut(lines: Iterable[str], by_id: Parts, began: dict[str, float]) -> dict[str, str]:
+    """Put each operation into the part of its id; return the surest result of each commit, with when it began in `began`."""
+    commits: dict[str, str] = {}
+    count = 0
+    for count, line in enumerate(lines, 1):
+        op = operation(line, count)
+        if op["op"] == "commit":
+            name, result = op["commit"], op["result"]
+            commits[name] = min(commits.get(name, result), result, key=RESULTS.index)
+            began[name] = min(op["start"], began.get(name, inf))
+        elif op["op"] == "read":
+            for item in op["items"]:
+                by_id.add(json.dumps([op["queue"], item[0]]), json.dumps({**op, "items": [item]}))
+        else:
+            by_id.add(json.dumps([op["queue"], op["id"]]), line.strip())
+    if not count:
+        raise NotAHistoryError("there is no operation")
+    return commits
+
+
+def main(words: list[str] | None = None) -> int:
+    """Judge a file; print what is wrong, and how much of each kind."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("history", type=Path)
+    parser.add_argument("--parts", type=int, default=64, help="how many files it is cut into")
+    parser.add_argument("--most", type=int, default=100, help="how many violations it prints")
+    asked = parser.parse_args(words)
+    counts: dict[str, int] = defaultdict(int)
+    try:
+        with asked.history.open() as lines, tempfile.TemporaryDirectory() as folder:
+            for one in judge(lines, Path(folder), asked.parts):
+                counts[one.kind] += 1
+                if sum(counts.values()) <= asked.most:
+                    print(f"{one.kind}: {one.where}: {one.why}")
+    except (OSError, NotAHistoryError) as error:
+        print(f"judge: {error}", file=sys.stderr)
+        return 2
+    found = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+    print(f"violations: {found or 'none'}")
+    return int(bool(counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
