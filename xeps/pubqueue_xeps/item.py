@@ -20,7 +20,6 @@ from pubqueue_xeps.errors import (
     GoneUnconfirmed,
     LockLost,
     NoReplyWanted,
-    PubqueueError,
     Refused,
 )
 from pubqueue_xeps.log import log
@@ -59,10 +58,11 @@ State = Literal["waiting", "in hand", "retracted", "unlocked", "lost", "gone"]
 class Holder(Protocol):
     """The part of a worker that holds the item."""
 
-    parting: float
-
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock it."""
+
+    async def give_up(self, item: Item, outcome: Outcome) -> None:
+        """Unlock it, without raising an error or waiting for long."""
 
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend its lock."""
@@ -335,25 +335,20 @@ class Item(ItemFacts):
             if error is None:
                 await self._retract_unless_lost()
             else:
-                await self._unlock_quickly(outcome_of(error))
+                await self._give_up(outcome_of(error))
         return isinstance(error, Verdict)
 
     async def _retract_unless_lost(self) -> None:
         with suppress(LockLost, GoneUnconfirmed):  # already logged
             await self.retract()
 
-    async def _unlock_quickly(self, outcome: Outcome) -> None:
+    async def _give_up(self, outcome: Outcome) -> None:
         """Unlock, but do not hide or delay the exception that is being raised."""
         if outcome.type == "reject":
             log.warning("item.rejected", node=self.node, id=self.id, why=outcome.reason)
         else:
             log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
-        try:
-            async with asyncio.timeout(self._holder.parting):
-                await self.unlock(outcome)
-        except (PubqueueError, TimeoutError) as error:
-            # the lock times out instead
-            log.warning("item.not_unlocked", node=self.node, id=self.id, why=str(error))
+        await self._holder.give_up(self, outcome)
 
 
 def _patience(timeout: Span | None) -> float | None:

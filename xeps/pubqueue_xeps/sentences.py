@@ -51,6 +51,7 @@ SENTENCES: Final[dict[str, str]] = {
     "item.gone":                "gone: {id} of {node} ({why})",
     "item.released":            "released at the end, unfinished: {id} of {node}",
     "item.not_touched":         "the lock of {id} of {node} is not extended any more: {why}",
+    "item.unlock_unconfirmed":  "not released yet: {id} of {node}; the service has not answered, and is asked again",
     "item.not_unlocked":        "not released: {id} of {node} stays locked until its lock times out ({why})",
     "handler.orphaned":         "the handler {handler} has exceeded its time limit; its thread runs on, and its result is ignored",
     "middleware.report_failed": "the report of a middleware failed ({error})",

@@ -61,13 +61,15 @@ class _Notes:
     """Holds an item as a worker does, and records the calls for it."""
 
     deadline: datetime
-    parting: float = 5.0
     calls: list[Call] = field(default_factory=list)
     published: list[FollowUp] = field(default_factory=list)
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         self.calls.append(Call(verb, outcome))
         item.become("retracted" if verb == "retract" else "unlocked")
+
+    async def give_up(self, item: Item, outcome: Outcome) -> None:
+        await self.settle(item, "unlock", outcome)
 
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:  # noqa: ARG002  a holder's
         self.calls.append(Call("touch", seconds=seconds))

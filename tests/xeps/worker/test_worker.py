@@ -123,6 +123,49 @@ async def test_an_exception_unlocks_and_goes_on_its_way(service, worker_of):
         assert iq[0][0].tag == iq[0][0][0].tag.replace("item", "unlock")
 
 
+async def fail(item):
+    with pytest.raises(KeyError):
+        async with item:
+            raise KeyError
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["refused for now", "without an answer"])
+async def test_an_unlock_is_asked_again_after_the_error_has_gone_on_its_way(
+    service, worker_of, refused
+):
+    """However long the service cannot take it: nobody works on the item, and its lock may last for hours."""
+    away = True
+
+    def unlock(iq):
+        if away:
+            return [refuse(iq, "service-unavailable")] if refused else []
+        return [result(iq), service.unlocked(iq)]
+
+    service.script["unlock"] = unlock
+    async with worker_of(timings={"parting": 0.01, "answer": 0.05}) as worker:
+        service.deliver(worker.jid, "i1", token=17)
+        item = await anext(worker)
+        await fail(item)
+        first = await service.next("unlock")
+        assert item.state == "in hand"
+        away = False
+        again = await service.next("unlock")
+        assert [each[0][2].get("type") for each in (first, again)] == ["failed", "failed"]
+        await worker.drain()
+        assert item.state == "unlocked"
+
+
+async def test_a_worker_that_ends_asks_once_more_for_an_unlock_and_waits_for_no_answer(
+    service, worker_of
+):
+    service.script["unlock"] = lambda iq: []
+    async with worker_of(timings={"parting": 0.01}) as worker:
+        service.deliver(worker.jid, "i1")
+        await fail(await anext(worker))
+        await service.next("unlock")
+    assert await left(service) == ["unlock"]
+
+
 async def test_ids_and_nodes_are_escaped(service, worker_of):
     odd = "a'b\"c<&>d"
     async with worker_of() as worker:

@@ -167,7 +167,8 @@ class Timings:
     """The pause between two attempts to reconnect, from 0.5 to 30; it doubles, with jitter."""
 
     parting: float
-    """How long releasing the items in hand may take at the end: 5."""
+    """How long releasing the items in hand may take at the end: 5. An error that leaves a handler waits no longer for the
+    unlock of its item, which is then repeated beside it."""
 
     stall: float
     """How long the event loop may be blocked before the worker logs which handler blocks it, and how long the server may

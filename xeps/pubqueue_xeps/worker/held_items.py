@@ -69,7 +69,6 @@ class HeldItems:
     def __init__(self, service: str, nodes: Sequence[str], timings: Timings) -> None:
         self.service, self.nodes = service, nodes
         self.timings = timings
-        self.parting = timings.parting
         self.failure: PubqueueError | None = None
         self.tally: Counter[str] = Counter()
         """How items that were begun ended: done, lost, or the type of an outcome."""
@@ -77,6 +76,8 @@ class HeldItems:
         self._empty = asyncio.Event()
         self._empty.set()
         self._begun: set[Item] = set()
+        self._given_up: set[asyncio.Task[None]] = set()
+        """The unlocks of items whose handlers have ended with an error."""
         self._held: dict[Place, Item] = {}
         self._stale: list[Item] = []
         self._settled: OrderedDict[tuple[Place, int], Unsure | None] = OrderedDict()
@@ -149,6 +150,32 @@ class HeldItems:
                 node=item.node,
                 id=item.id,
             )
+
+    async def give_up(self, item: Item, outcome: Outcome) -> None:
+        """Unlock an item whose handler has ended with an error; return when that is confirmed, or after `Timings.parting`.
+
+        The request is repeated until the service answers, for `Timings.patience`: otherwise the item would stay locked
+        for its whole lock timeout, with no worker working on it.
+        """
+        unlocking = asyncio.create_task(self._unlock(item, outcome), name=f"unlock {item.id}")
+        self._given_up.add(unlocking)
+        unlocking.add_done_callback(self._given_up.discard)
+        _, late = await asyncio.wait({unlocking}, timeout=self.timings.parting)
+        if late:
+            log.warning("item.unlock_unconfirmed", node=item.node, id=item.id)
+
+    async def _unlock(self, item: Item, outcome: Outcome) -> None:
+        try:
+            await self.settle(item, "unlock", outcome)
+        except PubqueueError as error:
+            # the lock times out instead
+            log.warning("item.not_unlocked", node=item.node, id=item.id, why=str(error))
+
+    async def cease(self) -> None:
+        """Ask no more for anything: the session is closed, and the service frees what is still locked."""
+        for unlocking in (late := list(self._given_up)):
+            unlocking.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     def end(self) -> None:
         """Release the items that are not begun, and all that are delivered from now on."""

@@ -188,6 +188,7 @@ class Worker:
         self.stop()
         held_items.release_all()
         await session.close()
+        await held_items.cease()
         for task in (self._keeping, self._minutes):
             if task is not None:
                 task.cancel()
