@@ -1,7 +1,13 @@
 """Answers: to pages of other origins, of which only those of the closed list may send requests and read them; and of a fault of ours."""
 
+import asyncio
+import os
+
 import pytest
 from faces.rest.clients import served
+
+from pubqueue.faces.rest import exchange
+from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 PAGE = "https://app.example.org"
 ASKED = {
@@ -95,3 +101,47 @@ async def test_a_fault_of_ours_shows_nothing(rest, monkeypatch):  # W08
     answer = await etl.get("/queues/jobs")
     assert (answer.status_code, answer.json()["type"].endswith(":fault")) == (500, True)
     assert "secret" not in answer.text
+
+
+# --- large messages -------------------------------------------------------------------------------
+
+
+async def test_large_messages_of_a_topic_are_rendered_one_after_the_other_in_many_turns(
+    monkeypatch,
+):
+    """Others have their turn after each step, and only one message is in memory both as it is stored and as it is sent."""
+    body_in_steps, done = exchange.body_in_steps, []
+    turns, under_way = 0, 0
+
+    def watched(item, payload):
+        nonlocal under_way
+        under_way += 1
+        began, at_once = turns, under_way
+        content = yield from body_in_steps(item, payload)
+        done.append((turns - began, at_once))
+        under_way -= 1
+        return content
+
+    loop, is_over = asyncio.get_running_loop(), False
+
+    def others():
+        nonlocal turns
+        turns += 1
+        if not is_over:
+            loop.call_soon(others)
+
+    monkeypatch.setattr(exchange, "body_in_steps", watched)
+    body = os.urandom(3 * STEP)  # is four steps long in base64
+    async with served(max_body=10 * STEP) as one:
+        etl = await one.as_()
+        options = {"pubsub#max_items": "3", "pubsub#max_payload_size": f"{10 * STEP}"}
+        assert (await etl.put("/topics/news", json=options)).status_code == 201
+        assert (await etl.post("/topics/news/messages", content=body)).status_code == 201
+        others()
+        try:
+            both = await asyncio.gather(*(etl.get("/topics/news/last") for _ in range(2)))
+        finally:
+            is_over = True
+    assert [one.content == body for one in both] == [True, True]
+    assert [at_once for _, at_once in done] == [1, 1]
+    assert all(took >= 3 for took, _ in done)

@@ -11,7 +11,7 @@ from proof.fuzz.bodies import BodyError, bodies, check
 
 from pubqueue_xeps.wire.names import is_clean
 from pubqueue_xeps.wire.payloads import content_type, wrapper
-from pubqueue_xeps.wire.payloads.wrapper import Body, Wrapped, unwrap, wrap
+from pubqueue_xeps.wire.payloads.wrapper import STEP, Body, Wrapped, unwrap, unwrap_in_steps, wrap
 
 DATA = "urn:x-pubqueue:data:0"
 TYPES = st.none() | st.sampled_from(
@@ -404,3 +404,61 @@ def test_that_a_large_body_is_text_is_found_without_a_copy_of_it(end):
         assert tracemalloc.get_traced_memory()[1] < 600_000
     finally:
         tracemalloc.stop()
+
+
+# --- in steps -------------------------------------------------------------------------------------
+
+
+def stepped(stored, header=None):
+    """Return what comes out in steps, and after how many pauses."""
+    steps, pauses = unwrap_in_steps(stored, header), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
+@pytest.mark.parametrize("size", [0, 1, STEP // 4 * 3, STEP // 4 * 3 + 1, STEP * 3])
+@pytest.mark.parametrize("type_", [None, "image/png", "text/plain"])
+def test_in_steps_the_same_comes_out(size, type_, monkeypatch):
+    body = Random(size).randbytes(size)
+    stored = wrap(body, type_)
+    decoded, sizes = wrapper.decoded, []
+
+    def counted(part):
+        sizes.append(len(part))
+        return decoded(part)
+
+    monkeypatch.setattr(wrapper, "decoded", counted)
+    found, pauses = stepped(stored.xml, stored.header)
+    assert max(sizes, default=0) <= STEP
+    assert pauses == max(0, len(sizes) - 1)
+    assert found == unwrap(stored.xml, stored.header)
+    assert found.data == body
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A" * (STEP - 4) + "QQ==" + "QUJD",
+        "A" * (STEP + 3),
+        "A" * STEP + "\n" + "A" * 4,
+        "A" * STEP + "<x/>",
+        "A" * STEP + "&amp;",
+    ],
+    ids=["padded inside", "cut off", "with a line end", "with a child", "with an entity"],
+)
+def test_in_steps_what_is_not_base64_is_what_it_is_as_a_whole(text):
+    stored = data(text, encoding="base64")
+    assert stepped(stored)[0] == unwrap(stored)
+
+
+@given(body=st.binary() | st.text().map(str.encode), type_=ANY_TYPE)
+def test_in_steps_any_small_body_is_the_same(body, type_):
+    try:
+        stored = wrap(body, type_)
+    except ValueError:
+        return
+    assert stepped(stored.xml, stored.header) == (unwrap(stored.xml, stored.header), 0)

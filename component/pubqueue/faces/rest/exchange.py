@@ -14,11 +14,13 @@ from msgspec import Struct
 from pubqueue.faces.http import host
 from pubqueue.faces.http.host import split
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
+from pubqueue.faces.rest.items import body_in_steps, body_of
 from pubqueue.faces.rest.links import Link, path, segments_of
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NodeName, PublishModel
 from pubqueue.model.replies import RostersWanted
 from pubqueue.rules.discovery import Describe
+from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.rest.links import Handler, Profile, Route
     from pubqueue.faces.rest.settings import RestSettings
     from pubqueue.model.decision import Reply, Request
-    from pubqueue.model.entities import Principal
+    from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import Described
 
 
@@ -212,6 +214,20 @@ class Exchange:
         word = segments_of(self.request.rel_url.raw_path[len(self.profile.prefix) :])
         kind = KINDS.get(word[0], "destination") if word else "destination"
         return not_found(f"no such {kind}: {self.node}")
+
+    async def rendered(self, item: Item, payload: bytes) -> tuple[str, bytes]:
+        """Return content type and body of a message of a topic; others have their turns while a large one is decoded."""
+        if len(payload) <= STEP:
+            return body_of(item, payload)
+        async with self.face.rendering:
+            steps = body_in_steps(item, payload)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    rendered: tuple[str, bytes] = end.value
+                    return rendered
+                await asyncio.sleep(0)
 
     # --- the request ------------------------------------------------------------------------------
 

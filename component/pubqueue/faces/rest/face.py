@@ -84,6 +84,8 @@ class RestFace:
         """Reads the fields of a node's form."""
         self._places, self._on_ready = tuple(places), on_ready
         self.waiting = WaitingRequests(broker, lambda: self.settings)
+        self.rendering = asyncio.Lock()
+        """Held while a large message is rendered in steps: only one is in memory twice."""
         self.pulling = PullConsumers(broker, accounts.principals, lambda: self.settings)
         """The pull consumers of the profile `hornetq`."""
         self._ids = itertools.count(1)

@@ -16,12 +16,13 @@ from pubqueue.faces.rest.links import OF_ANSWERS, OF_MESSAGES
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, account_of, seconds
 from pubqueue_xeps.wire.names import ILLEGAL, is_clean
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
-from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
+from pubqueue_xeps.wire.payloads.wrapper import unwrap, unwrap_in_steps, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from pubqueue.model.entities import Item, Jid
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
 
 # From the headers and the body of a request, or of a part of a batch, to the item that is published: one table.
@@ -200,12 +201,21 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType({
 
 def body_of(item: Item, payload: bytes) -> tuple[str, bytes]:
     """Return content type and body."""
-    if not payload:
-        return UNTYPED, b""
-    header = next((value for name, value in item.headers if name.lower() == CONTENT_TYPE), None)
-    body = unwrap(payload, header)
-    kind = body.type if body.type and _is_carried(body.type) else UNTYPED
-    return kind, body.data
+    return _shown(unwrap(payload, _type_in(item))) if payload else (UNTYPED, b"")
+
+
+def body_in_steps(item: Item, payload: bytes) -> Generator[None, None, tuple[str, bytes]]:
+    """Return content type and body of a large payload, with pauses between the steps in which it is decoded."""
+    body = yield from unwrap_in_steps(payload, _type_in(item))
+    return _shown(body)
+
+
+def _type_in(item: Item) -> str | None:
+    return next((value for name, value in item.headers if name.lower() == CONTENT_TYPE), None)
+
+
+def _shown(body: Body) -> tuple[str, bytes]:
+    return body.type if body.type and _is_carried(body.type) else UNTYPED, body.data
 
 
 def headers_of(item: Item, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:

@@ -90,9 +90,16 @@ def prefer(response: web.Response, wait: Wait) -> None:
 
 def message(exchange: Exchange, item: Item, payload: bytes, *, is_queue: bool) -> web.Response:
     """Return a message: its body, its headers, and its links; with the lock if the account holds it."""
+    return message_of(exchange, item, body_of(item, payload), is_queue=is_queue)
+
+
+def message_of(
+    exchange: Exchange, item: Item, content: tuple[str, bytes], *, is_queue: bool
+) -> web.Response:
+    """Return a message of which content type and body are rendered already."""
     place = exchange.destination(is_queue=is_queue)
     here = exchange.url(*place, "messages", item.id)
-    kind, body = body_of(item, payload)
+    kind, body = content
     headers = headers_of(item, exchange.reply_url)
     headers.append(("Content-Location", here))
     links = [Link("self", here), exchange.link("generator", *place)]

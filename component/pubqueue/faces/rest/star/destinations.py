@@ -12,7 +12,7 @@ from pubqueue.faces.http.host import expect
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
 from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.exchange import answer, of_either, only_if_new, wait_of
-from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
+from pubqueue.faces.rest.star.consuming import Verdict, message, message_of, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NUMBER, ItemId
 from pubqueue.rules.discovery import Describe
@@ -207,7 +207,7 @@ async def get_of_queue(exchange: Exchange) -> web.Response:
 async def get_of_topic(exchange: Exchange) -> web.Response:
     """Return a message of a topic."""
     item, payload = await item_of(exchange, is_queue=False)
-    return message(exchange, item, payload, is_queue=False)
+    return message_of(exchange, item, await exchange.rendered(item, payload), is_queue=False)
 
 
 async def get_of_node(exchange: Exchange) -> web.Response:
@@ -270,7 +270,8 @@ async def last(exchange: Exchange) -> web.Response:
     found: Retrieved = await exchange.ask(Retrieve(exchange.by, exchange.node, newest=1))
     if not found.items:
         return await _after(exchange, 0)
-    response = message(exchange, *found.items[-1], is_queue=False)
+    item, payload = found.items[-1]
+    response = message_of(exchange, item, await exchange.rendered(item, payload), is_queue=False)
     prefer(response, wait)
     return response
 
@@ -316,7 +317,9 @@ async def _after(exchange: Exchange, number: int) -> web.Response:
     (item, payload), has_gap = found
     del found
     await expect(len(payload))
-    response = message(exchange, item, payload, is_queue=False)
+    content = await exchange.rendered(item, payload)
+    del payload
+    response = message_of(exchange, item, content, is_queue=False)
     if has_gap and number:
         response.headers.add(*GAP)
     prefer(response, wait)

@@ -21,7 +21,7 @@ from pubqueue.faces.push import targets
 from pubqueue.faces.rest import items, push
 from pubqueue.faces.rest.batches import ATOM, parsed
 from pubqueue.faces.rest.exchange import answer, of_either, share
-from pubqueue.faces.rest.items import body_of, headers_of
+from pubqueue.faces.rest.items import headers_of
 from pubqueue.faces.rest.star.destinations import EVENTS, counts_of
 from pubqueue.model.entities import NUMBER
 from pubqueue.model.records import Registration, Registrations
@@ -335,7 +335,7 @@ async def _send_message(
     exchange: Exchange, stream: web.StreamResponse, item: Item, payload: bytes
 ) -> None:
     await expect(len(payload))
-    kind, body = body_of(item, payload)
+    kind, body = await exchange.rendered(item, payload)
     del payload
     await send_pieces(stream, _message(exchange, item, kind, body), len(body))
 
