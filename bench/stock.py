@@ -41,13 +41,23 @@ BODY: Final = payload(200).encode()
 async def backlog(path: Path, publishers: Sequence[str], count: int) -> None:
     """Make a store with this many waiting items in the queue of the benchmark."""
     await _declare(path, publishers)
-    await _fill(path, count, _add_items)
+    await waiting(path, count)
 
 
 async def nodes(path: Path, publishers: Sequence[str], count: int) -> None:
     """Make a store with this many other queues, each with an owner and a waiting item."""
     await _declare(path, publishers)
-    await _fill(path, count, _add_nodes)
+    await others(path, count)
+
+
+async def waiting(path: Path, count: int) -> None:
+    """Add this many waiting items to the queue of the benchmark, which the store has."""
+    await _fill(path, count, _add_items)
+
+
+async def others(path: Path, count: int, owner: Jid = OWNER) -> None:
+    """Add this many queues of the owner, each with a waiting item."""
+    await _fill(path, count, partial(_add_nodes, owner))
 
 
 async def _declare(path: Path, publishers: Sequence[str]) -> None:
@@ -75,13 +85,13 @@ def _add_items(numbers: range, tx: Transaction) -> None:
     _write(tx, [Write(node, fuller)], [], [(name, f"waiting{number}") for number in numbers])
 
 
-def _add_nodes(numbers: range, tx: Transaction) -> None:
+def _add_nodes(owner: Jid, numbers: range, tx: Transaction) -> None:
     names = [NodeName(f"other{number}") for number in numbers]
     config = NodeConfig(queueing=True)
     _write(
         tx,
-        [Write(None, Node(name, config, OWNER, now(), items=1, bytes=len(BODY))) for name in names],
-        [Write(None, AffiliationRow(name, OWNER, Affiliation.OWNER)) for name in names],
+        [Write(None, Node(name, config, owner, now(), items=1, bytes=len(BODY))) for name in names],
+        [Write(None, AffiliationRow(name, owner, Affiliation.OWNER)) for name in names],
         [(name, "waiting") for name in names],
     )
 

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 from harness.batches.toy_face import LineFace
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from stores.steps import EMPTY, add, make
 
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.engine import reaper
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.ports import (
     FencedError,
@@ -18,6 +19,7 @@ from pubqueue.engine.ports import (
     StoreError,
     UnreachableStoreError,
 )
+from pubqueue.engine.redelivery import Undelivered
 from pubqueue.faces.table import Row
 from pubqueue.model import changes as c
 from pubqueue.model.decision import Refusal, Refused
@@ -154,27 +156,71 @@ async def test_a_file_that_was_replaced_is_opened_again(tmp_path, monkeypatch, i
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-@pytest.mark.parametrize("step", ["bring_nodes", "free_connections"])
-async def test_a_store_that_goes_away_as_the_service_begins_is_waited_for(
-    tmp_path, monkeypatch, step
-):
+async def test_a_store_that_goes_away_as_the_service_begins_is_waited_for(tmp_path, monkeypatch):
     """Its place is given back meanwhile, and taken again."""
-    whole, gone = getattr(serving_module, step), []
+    whole, gone = serving_module.bring_nodes, []
 
-    async def step_fails_once(*given):
+    async def fails_once(*given):
         if not gone:
-            gone.append(step)
+            gone.append(True)
             raise UnreachableStoreError("Connection refused")
         return await whole(*given)
 
-    monkeypatch.setattr(serving_module, step, step_fails_once)
+    monkeypatch.setattr(serving_module, "bring_nodes", fails_once)
     monkeypatch.setattr(serving_module, "RETRY_INTERVAL", 0)
     async with serving(monkeypatch, await made(tmp_path / "queue.db")) as (door, _):
         door.opened.set()
         await door.ready.wait()
         assert await door.confirms("new") == "OK"
         assert [face.closed for face in door.faces] == [True, False]
-    assert (gone, items(tmp_path / "queue.db")) == ([step], ["new"])
+    assert (gone, items(tmp_path / "queue.db")) == ([True], ["new"])
+
+
+async def test_clients_are_served_while_former_connections_are_being_freed(tmp_path, monkeypatch):
+    """A store that fails meanwhile is asked again."""
+    whole, asked, may = reaper.free_connections, [], asyncio.Event()
+
+    async def fails_once(*given):
+        asked.append(True)
+        if len(asked) == 1:
+            raise UnreachableStoreError("Connection refused")
+        await may.wait()
+        await whole(*given)
+        asked.append("freed")
+
+    monkeypatch.setattr(reaper, "free_connections", fails_once)
+    monkeypatch.setattr(reaper, "RETRY", 0)
+    async with serving(monkeypatch, await made(tmp_path / "queue.db")) as (door, _):
+        door.opened.set()
+        await door.ready.wait()
+        assert await door.confirms("new") == "OK"
+        await until(lambda: len(asked) == 2)
+        may.set()
+        await until(lambda: asked[-1] == "freed")
+        assert [face.closed for face in door.faces] == [False]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_a_stop_leaves_what_is_not_freed_to_the_next_start(tmp_path, monkeypatch, is_done):
+    """A process that has left in order has nothing that others would look for."""
+    left, begun = [], asyncio.Event()
+
+    async def frees(*_given):
+        begun.set()
+        if not is_done:
+            await asyncio.Event().wait()
+
+    async def notes(undelivered):
+        left.append(undelivered)
+
+    monkeypatch.setattr(reaper, "free_connections", frees)
+    monkeypatch.setattr(Undelivered, "note_all_delivered", notes)
+    async with serving(monkeypatch, await made(tmp_path / "queue.db")) as (door, _):
+        door.opened.set()
+        await door.ready.wait()
+        await begun.wait()
+        assert await door.confirms("new") == "OK"
+    assert len(left) == is_done
 
 
 @pytest.mark.parametrize("access", ["batch", "read"])

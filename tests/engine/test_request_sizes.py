@@ -104,6 +104,7 @@ BOUNDED_ELSEWHERE = {
     "AskService",  # a page of sums
     "Expire",
     "FreeLeft",
+    "FreeConnections",  # slices of those that the service has found
     "Recover",
     "Resend",
     "CommitVersion",  # by the slice, whatever the parts have

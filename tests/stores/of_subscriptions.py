@@ -61,10 +61,17 @@ class OfSubscriptions:
         rows = [window(Jid(jid)) for jid in (*others, *bees)]
         await make(store, *map(changes.AddSubscription, rows))
         which = ConnectionsOf(service, 3)
-        ((first, jid),) = await listed(store, which, None, 1)
-        assert jid == bees[0]
-        assert [jid for _, jid in await listed(store, which, first)] == [bees[1]]
-        assert await listed(store, ConnectionsOf(service, 33)) == []
+        assert [jid for _, jid in await listed(store, which)] == bees
+        first = await listed(
+            store, which, None, len(others)
+        )  # the last one shows how far it looked
+        assert [jid for _, jid in first] == others[-1:]
+        rest = await listed(store, which, first[-1][0])
+        assert [jid for _, jid in rest] == bees
+        assert [jid for _, jid in await listed(store, which, rest[0][0])] == bees[1:]
+        assert await listed(store, which, rest[1][0]) == []
+        (last,) = await listed(store, ConnectionsOf(service, 33))
+        assert last == rest[1]
 
     async def test_they_come_by_how_they_stand_in_pages(self, store):
         await make(store, *map(changes.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))

@@ -23,7 +23,7 @@ from pubqueue.rules.declare import DeleteUnused
 from pubqueue.rules.messages import SLICE as ENDED
 from pubqueue.rules.messages import DeliverMessage, DropMessages, ForgetMessages
 from pubqueue.rules.moving import MoveWinners
-from pubqueue.rules.presence import Arrive, FreeLeft, Leave, ReachChanged
+from pubqueue.rules.presence import Arrive, FreeConnections, FreeLeft, Leave, ReachChanged
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
 from pubqueue.rules.settle import Settle
@@ -83,6 +83,7 @@ WEIGHTS: Final[dict[type, int]] = {
     DeleteUnused: declare.SLICE,
     Leave: HELD,
     FreeLeft: AT_ONCE,
+    FreeConnections: MAX_BATCH_ITEMS,  # up to a slice of items, and as many subscriptions
     Dismiss: AT_ONCE,
     FreeHeld: AT_ONCE,
     ReviewSubscribers: MAX_BATCH_ITEMS,  # up to a page of subscriptions goes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,10 +41,11 @@ from pubqueue.model.entities import Millis
 from pubqueue.model.replies import UNKNOWN, ConnectionEnded
 from pubqueue.rules.inspect import EndConnection
 from pubqueue.rules.presence import Arrive, Leave, ReachChanged
+from pubqueue.rules.subscribe import Subscribe
 from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from pubqueue.engine.fan_out import Ask
     from pubqueue.engine.ports import Store
@@ -59,7 +61,7 @@ log = structlog.get_logger(__name__)
 ALONE: Final = Instance(0)
 """The instance of a process that has no number among those on its store."""
 
-NOTED: Final = frozenset({Arrive, Leave, Take, EndConnection})
+NOTED: Final = frozenset({Arrive, Leave, Take, EndConnection, Subscribe})
 """Requests that are noted when they are submitted: arrivals, departures, takes, and ends of connections."""
 
 RETRY: Final = 1.0
@@ -174,6 +176,8 @@ class Broker:
         )
         self._task = Task("broker", self._batches.run)
         self.reader = Reader(store, self._contexts, watching)
+        self._beyond_limits: list[tuple[Subscribe, Callable[[Reply], None]]] | None = None
+        """Subscriptions that wait until former connections are freed; None while none are being freed."""
         self._end_by: float | None = None
         self.has_given_up = False
         """Whether the store did not finish in time when the service stopped."""
@@ -305,11 +309,36 @@ class Broker:
             return self._takers.add(request, answer)
         if isinstance(request, EndConnection):
             return request, partial(self._end_connection, answer)
+        if isinstance(request, Subscribe):
+            if self._beyond_limits is not None:
+                answer = partial(self._subscribed, request, answer)
+            return request, answer
         if isinstance(request, Leave):
             self._takers.left(request.jid)
         elif isinstance(request, Arrive):
             self.newcomers.came(request.jid)
         return request, answer
+
+    @contextmanager
+    def freeing(self) -> Iterator[None]:
+        """While the body frees former connections, a subscription that exceeds a limit waits: theirs may be counted in it."""
+        self._beyond_limits = []
+        try:
+            yield
+        finally:
+            waiting, self._beyond_limits = self._beyond_limits, None
+            for request, answer in waiting:
+                self.submit(request, answer)
+
+    def _subscribed(
+        self, request: Subscribe, answer: Callable[[Reply], None], reply: Reply
+    ) -> None:
+        """Answer a subscription, unless it is to be judged again."""
+        refused = isinstance(reply, Refused) and reply.refusal is Refusal.TOO_MANY_SUBSCRIPTIONS
+        if refused and self._beyond_limits is not None:
+            self._beyond_limits.append((request, answer))
+        else:
+            answer(reply)
 
     def _end_connection(self, answer: Callable[[Reply], None], reply: Reply) -> None:
         """End a connection, after the decision."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,14 @@ from pubqueue.engine import cron_times
 from pubqueue.engine.listings import ConnectionsOf, HoldersOf, MessagesOver
 from pubqueue.engine.ports import FencedError, StoreError
 from pubqueue.engine.task import Again, Task, stop_all
-from pubqueue.model.decision import Expired, LookedThrough, Overdue, Refusal, Refused
+from pubqueue.model.decision import (
+    ConnectionsFreed,
+    Expired,
+    LookedThrough,
+    Overdue,
+    Refusal,
+    Refused,
+)
 from pubqueue.model.entities import NO_TIME, NodeName, connection, seconds
 from pubqueue.model.records import MessagesEnded
 from pubqueue.model.replies import Trimmed
@@ -24,7 +32,7 @@ from pubqueue.rules.declare import DeleteUnused
 from pubqueue.rules.expire import Expire, ListOverdue
 from pubqueue.rules.messages import ForgetMessages
 from pubqueue.rules.moving import ResumeMoves
-from pubqueue.rules.presence import Departure, Leave
+from pubqueue.rules.presence import FreeConnections
 from pubqueue.rules.publish import ResumeFeeding
 from pubqueue.rules.read import Trim
 from pubqueue.rules.schedules import FireSchedule
@@ -218,7 +226,9 @@ async def _do(request: Recover | FireSchedule, broker: Broker) -> Reply:
     return reply
 
 
-async def _try(request: Recover | FireSchedule | Expire | ListOverdue, broker: Broker) -> Reply:
+async def _try(
+    request: Recover | FireSchedule | Expire | ListOverdue | FreeConnections, broker: Broker
+) -> Reply:
     """Have the request done, and return the reply. While the store fails, it is retried, not in a hot loop."""
     while isinstance(reply := await broker.handle(request), Refused):
         if reply.refusal is Refusal.INTERNAL_FAULT:
@@ -233,37 +243,84 @@ async def _try(request: Recover | FireSchedule | Expire | ListOverdue, broker: B
 # instance has died, or has just begun under a number that another process had before, none of them exists any more.
 # JIDs are not affected: these are connected to their servers, whatever happens to an instance.
 
-PAGE: Final = 500
-"""Connections that are freed together."""
+PAGE: Final = 5_000
+"""Subscriptions that are looked at together; a thread reads them."""
+
+HOLDERS: Final = 500
+"""Holders that are read together."""
+
+SLICE: Final = 100
+"""Connections that are freed together; fewer if they hold very much."""
+
+
+async def free_former(broker: Broker, store: Store) -> None:
+    """Free the connections that earlier starts left under the number of this process, beside the work of others.
+
+    The store is tried again while it fails. Meanwhile a subscription that exceeds a limit waits for the end.
+
+    Raises:
+        FencedError: this process no longer serves.
+
+    """
+    with broker.freeing():
+        while True:
+            try:
+                return await free_connections(broker, store, broker.instance.number)
+            except FencedError:
+                raise
+            except StoreError as problem:
+                log.warning("connections.not_freed", why=str(problem))
+            await asyncio.sleep(RETRY)
 
 
 async def free_connections(broker: Broker, store: Store, instance: int) -> None:
     """End the subscriptions of all connections of the instance, release their items, and drop their stored notices.
 
-    Some hold items without a subscription: they have ended it before settling all items.
+    Those that hold items come first, because others wait for these. Some of them have no subscription any more.
 
     Raises:
         StoreError: the store could not be read.
 
     """
     await broker.forwarding.drop_all(instance)
-    freed = after = 0
-    while rows := await store.read(partial(_page, broker.service, instance, after)):
-        after = rows[-1][0]
-        freed += await _free(broker, instance, (jid for _, jid in rows))
+    freed = Freed()
     last = None
     while holders := await store.read(partial(_holders, broker.service, instance, last)):
         last = holders[-1]
-        freed += await _free(broker, instance, holders)
-    if freed:
-        log.info("connections.freed", instance=instance, connections=freed)
+        await _free(broker, instance, holders, freed)
+    after = 0
+    while rows := await store.read(partial(_page, broker.service, instance, after)):
+        after = rows[-1][0]
+        await _free(broker, instance, (jid for _, jid in rows), freed)
+    if freed.connections:
+        counts = {"connections": freed.connections, "locks": freed.locks}
+        log.info("connections.freed", instance=instance, **counts)
 
 
-async def _free(broker: Broker, instance: int, jids: Iterable[Jid]) -> int:
-    """Submit a leave for each address that is a connection of the instance, and return how many there are."""
+@dataclass
+class Freed:
+    """How many connections were freed, and how many locks of them have ended."""
+
+    connections: int = 0
+    locks: int = 0
+
+
+async def _free(broker: Broker, instance: int, jids: Iterable[Jid], freed: Freed) -> None:
+    """Free those of these addresses that are connections of the instance, slice by slice."""
     gone = [jid for jid in dict.fromkeys(jids) if _is_of(broker, jid, instance)]
-    await asyncio.gather(*(broker.handle(Leave(jid, how=Departure.INSTANCE_DIED)) for jid in gone))
-    return len(gone)
+    freed.connections += len(gone)
+    slices = [tuple(gone[at : at + SLICE]) for at in range(0, len(gone), SLICE)][::-1]
+    while slices:
+        jids = slices.pop()
+        reply = await _try(FreeConnections(jids), broker)
+        if isinstance(reply, ConnectionsFreed):
+            freed.locks += reply.locks
+            slices += [reply.left] if reply.left else []
+        elif len(jids) > 1:  # a fault of ours: the others are freed without the one that has it
+            half = len(jids) // 2
+            slices += [jids[half:], jids[:half]]
+        else:
+            log.error("connection.not_freed", jid=jids[0])
 
 
 def _page(service: Jid, instance: int, after: int, tx: Transaction) -> list[tuple[int, Jid]]:
@@ -271,7 +328,7 @@ def _page(service: Jid, instance: int, after: int, tx: Transaction) -> list[tupl
 
 
 def _holders(service: Jid, instance: int, after: Jid | None, tx: Transaction) -> list[Jid]:
-    return tx.page(HoldersOf(service, instance), after, PAGE)
+    return tx.page(HoldersOf(service, instance), after, HOLDERS)
 
 
 def _is_of(broker: Broker, jid: Jid, instance: int) -> bool:

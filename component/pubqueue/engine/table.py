@@ -189,6 +189,7 @@ RULES: Final[dict[type, Rule]] = {
     expire.ListOverdue:              _rule(queue.for_list, expire.list_overdue),
     presence.Leave:                  _rule(queue.for_leave, presence.leave),
     presence.FreeLeft:               _rule(queue.for_free_left, presence.free_left),
+    presence.FreeConnections:        _rule(queue.for_free_connections, presence.free_connections),
     presence.AnsweredElsewhere:      _rule(queue.for_answered, presence.answered_elsewhere),
     messages.Forward:                 _rule(keeping.for_forward, messages.forward),
     messages.EndForward:              _rule(keeping.for_end, messages.end_forward),

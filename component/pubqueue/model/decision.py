@@ -306,6 +306,13 @@ class Doubted(Struct, frozen=True, gc=False):
     jids: tuple[Jid, ...]
 
 
+class ConnectionsFreed(Struct, frozen=True, gc=False):
+    """For the service itself: so many locks of connections that are gone have ended; these are left for the next slices."""
+
+    locks: int
+    left: tuple[Jid, ...] = ()
+
+
 class GivenUp(Struct, frozen=True, gc=False):
     """So many items of a worker that does not answer are free again."""
 
@@ -374,6 +381,7 @@ Reply = (
     | Recovered
     | Resent
     | Unanswered
+    | ConnectionsFreed
     | GivenUp
     | Doubted
     | FeaturesWanted

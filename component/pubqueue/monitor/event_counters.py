@@ -9,7 +9,7 @@ from pubqueue.model import changes as c
 from pubqueue.model import transactions as t
 from pubqueue.rules.deliveries import GiveUpUnanswered
 from pubqueue.rules.expire import Expire
-from pubqueue.rules.presence import Bounce, FreeLeft, Leave
+from pubqueue.rules.presence import Bounce, FreeConnections, FreeLeft, Leave
 from pubqueue.rules.settle import Outcome, Settle, finishes
 from pubqueue.rules.unlock import Touch
 
@@ -126,7 +126,7 @@ def _why(asked: object) -> Why:
             return Why.REPORTED
         case Expire():
             return Why.TIMED_OUT
-        case Leave() | FreeLeft():
+        case Leave() | FreeLeft() | FreeConnections():
             return Why.WORKER_LOST
         case Bounce() | GiveUpUnanswered():
             return Why.BOUNCED

@@ -18,7 +18,7 @@ from pubqueue.model.entities import Millis, State
 from pubqueue.model.records import Event, EventKind, LogEntry, PublishedByCommit
 from pubqueue.rules.deliveries import GiveUpUnanswered
 from pubqueue.rules.expire import Expire
-from pubqueue.rules.presence import WORKER_LOST, Bounce, FreeLeft, Leave
+from pubqueue.rules.presence import WORKER_LOST, Bounce, FreeConnections, FreeLeft, Leave
 from pubqueue.rules.settle import UNEXPLAINED, Outcome, Settle, finishes, last_holder
 from pubqueue.rules.trimming import DropDead
 from pubqueue.rules.unlock import Dismiss, FreeHeld, FreeLocks
@@ -85,7 +85,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(EventKind.UNLOCKED, item, now, asked.reason)
         case Settle():
             return _of(EventKind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
-        case Leave() | FreeLeft():
+        case Leave() | FreeLeft() | FreeConnections():
             return _of(EventKind.UNLOCKED, item, now, WORKER_LOST)
         case FreeLocks() | Dismiss() | FreeHeld():
             return _of(EventKind.UNLOCKED, item, now, BY_OWNER)

@@ -20,7 +20,14 @@ from pubqueue.model.changes import (
     Recount,
     SetAvailable,
 )
-from pubqueue.model.decision import Decision, Done, Doubted, FeaturesWanted, Request
+from pubqueue.model.decision import (
+    ConnectionsFreed,
+    Decision,
+    Done,
+    Doubted,
+    FeaturesWanted,
+    Request,
+)
 from pubqueue.model.entities import SubscriptionState, account_of, later, mark_of, seconds
 from pubqueue.model.notices import SubscriptionChanged
 from pubqueue.model.records import PingAnswer
@@ -197,6 +204,44 @@ def _freed(held: Sequence[Case], now: Millis, how: Departure) -> Iterator[Change
     if how.is_failure:
         return in_their_places([fail(case, now, WORKER_LOST) for case in held], held)
     return iter([release(case.item, case.node, now) for case in held])
+
+
+# Connections of an instance that is gone: very many may have gone at once, so that one request frees a slice of them.
+#
+# None of them comes back, and none was seen by presence, so nothing else of their accounts is looked at.
+
+
+class FreeConnections(Request, frozen=True, gc=False):
+    """Free the items of these connections, which ended with their instance, and end their subscriptions.
+
+    What exceeds a slice is left: the reply names those that have to be freed in the next one.
+    """
+
+    jids: tuple[Jid, ...]
+
+
+class FreeConnectionsFacts(Struct, frozen=True, gc=False):
+    """The items and subscriptions of the first connections, as many as fit a slice, and those `left`.
+
+    `known` are those that have shown themselves. The first may hold more than a slice, and is `left` then.
+    """
+
+    now: Millis
+    held: tuple[Case, ...]
+    subscriptions: tuple[Subscription, ...]
+    known: tuple[Jid, ...] = ()
+    left: tuple[Jid, ...] = ()
+
+
+def free_connections(_request: FreeConnections, facts: FreeConnectionsFacts) -> Decision:
+    """Release the items without counting a failure, and end the subscriptions; nobody is notified.
+
+    If the service is killed before the last slice, the next start finds the rest.
+    """
+    changes: list[Change] = [release(case.item, case.node, facts.now) for case in facts.held]
+    changes += map(ForgetResource, facts.known)
+    changes += [EndSubscription(one.node, one.jid) for one in facts.subscriptions]
+    return Decision(ConnectionsFreed(len(facts.held), facts.left), tuple(changes))
 
 
 # An address can or can no longer be reached: its queues check again which subscribers their items can go to.

@@ -19,7 +19,7 @@ from pubqueue.engine.context import now
 from pubqueue.engine.face import PlaceTakenError, RunningFaces
 from pubqueue.engine.observe import Phase
 from pubqueue.engine.ports import FencedError, StoreError, UnreachableStoreError, waited_for
-from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
+from pubqueue.engine.reaper import OtherProcesses, Reaper, free_former
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
@@ -122,6 +122,8 @@ class _Run:
         self._broker, self._reaper = broker_of(process.settings, store, clock, process.observers)
         self._faces = faces_of(self._broker, process.settings, process.accounts, process.ready)
         self._running = RunningFaces(self._faces, process.waiting)
+        self._has_freed = False
+        """Whether nothing is left of the connections of earlier starts."""
         process.http.lead_to(self._broker, self._faces)
 
     async def serve(self) -> None:
@@ -142,8 +144,6 @@ class _Run:
             AsyncExitStack() as ends,
         ):
             ends.callback(process.accounts.watch(self._broker.judge_waits_again))
-            with waited_for():
-                await free_connections(self._broker, self._store, self._broker.instance.number)
             await process.http.work(self._broker, service_of(process.settings))
             collect_less_often()
             return_large_blocks()
@@ -153,7 +153,7 @@ class _Run:
 
     def _work(self) -> list[Coroutine[None, None, None]]:
         """Return the work of the faces, and the reload."""
-        work = [self._running.serve(face) for face in self._faces]
+        work = [self._free_former(), *map(self._running.serve, self._faces)]
         for face in self._faces:
             if isinstance(face, XmppFace):
                 work += [face.watch_workers(self._store), face.watch_messages(self._store)]
@@ -165,6 +165,12 @@ class _Run:
         parts = Parts(self._broker, self._store, self._reaper, process.accounts, others)
         return [*work, alerts.run(), process.reloader.run(process.settings, parts)]
 
+    async def _free_former(self) -> None:
+        """Free the connections of earlier starts, while new ones are served; it ends with the other work."""
+        await free_former(self._broker, self._store)
+        self._has_freed = True
+        await asyncio.Event().wait()
+
     async def _until_stopped(self, work: Sequence[asyncio.Task[None]]) -> None:
         try:
             await until(self._process.stop, work)
@@ -172,7 +178,9 @@ class _Run:
             self._process.observers.at_rest(Phase.STOPPING)
         log.info("service.stopping")
         await self._running.stop()
-        if not self._broker.has_given_up:
+        if (
+            self._has_freed and not self._broker.has_given_up
+        ):  # what is not freed is another start's
             with suppress(TimeoutError):  # then some are sent again at the next start
                 async with asyncio.timeout(CLOSING):
                     await self._broker.undelivered.note_all_delivered()

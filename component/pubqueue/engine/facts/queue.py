@@ -68,7 +68,7 @@ from pubqueue.rules.unlock import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.engine.context import Context
     from pubqueue.engine.listings import Listing
@@ -280,6 +280,43 @@ def for_free_left(context: Context, request: presence.FreeLeft) -> presence.Free
     held = context.rows.page(listings.HeldBy(request.holders[0]), request.after, AT_ONCE)
     last = held[-1].seq if len(held) == AT_ONCE else None
     return presence.FreeLeftFacts(context.now, _cases(context, held), last)
+
+
+def for_free_connections(
+    context: Context, request: presence.FreeConnections
+) -> presence.FreeConnectionsFacts:
+    """Return what the first of the connections have, up to a slice of items; one that holds more comes alone."""
+    rows, jids = context.rows, request.jids
+    held = [rows.held_by(jid) for jid in jids]
+    mine = [rows.subscriptions_of(jid) for jid in jids]
+    known = [jid for jid in jids if jid in rows.resources(account_of(jid))]
+    if rows.lacking:
+        return presence.FreeConnectionsFacts(context.now, (), ())
+    rows.cache.passers_by += [(jid, None) for jid in jids]
+    items, count = _slice_of(context, jids, held)
+    gone = set(jids[:count])
+    subscriptions = [one for each in mine[:count] for one in each if rows.node(one.node)]
+    return presence.FreeConnectionsFacts(
+        context.now,
+        held=_cases(context, items),
+        subscriptions=tuple(subscriptions),
+        known=tuple([jid for jid in known if jid in gone]),
+        left=jids if count == 1 and len(items) == AT_ONCE else jids[count:],
+    )
+
+
+def _slice_of(
+    context: Context, jids: Sequence[Jid], held: Sequence[tuple[list[Item], bool]]
+) -> tuple[list[Item], int]:
+    """Return the items of the first holders, and how many holders these are: at least one."""
+    if held[0][1]:
+        return context.rows.page(listings.HeldBy(jids[0]), 0, AT_ONCE), 1
+    found: list[Item] = []
+    for at, (items, goes_on) in enumerate(held):
+        if goes_on or len(found) + len(items) > AT_ONCE:
+            return found, at
+        found += items
+    return found, len(held)
 
 
 def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:

@@ -208,7 +208,7 @@ def _row_sums(
 def connections_of(
     session: SqlSession, which: listings.ConnectionsOf, after: int | None, limit: int
 ) -> list[tuple[int, Jid]]:
-    """Return subscriptions of addresses that look like connections of an instance."""
+    """Of the next subscriptions, return those of addresses that look like connections of an instance, and the last one."""
     rows = session.rows("connections_of", after or 0, _like(which), limit)
     return [(number, Jid(jid)) for number, jid in rows]
 

@@ -30,8 +30,12 @@ SELECT (SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2) + (
     WHERE node_id = $1 AND state = $2 AND several IS NOT NULL
 );
 
--- connections_of: subscriptions whose addresses match a pattern, by number
-SELECT id, jid FROM subscription WHERE id > $1 AND jid LIKE $2 ESCAPE '!' ORDER BY id LIMIT $3;
+-- connections_of: of so many subscriptions, by number, those whose addresses match a pattern, and the last one
+SELECT id, jid FROM subscription WHERE id > $1
+    AND id <= (SELECT max(id) FROM (SELECT id FROM subscription WHERE id > $1 ORDER BY id LIMIT $3) AS part)
+    AND (jid LIKE $2 ESCAPE '!'
+        OR id = (SELECT max(id) FROM (SELECT id FROM subscription WHERE id > $1 ORDER BY id LIMIT $3) AS part))
+ORDER BY id;
 
 -- trims: nodes that have to be trimmed
 SELECT n.name FROM trim t %(join)s node n ON n.id = t.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
