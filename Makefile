@@ -100,6 +100,7 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 	.venv/bin/python -m bench.connections
 	.venv/bin/python -m bench.loop_thread
 	.venv/bin/python -m bench.floods
+	.venv/bin/python -m bench.big $(if $(ITEMS),--items $(ITEMS))
 
 faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
 	.venv/bin/python -m proof.faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))

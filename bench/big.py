@@ -30,7 +30,9 @@ from bench.stomp.brokers import PASSCODE, USER
 from bench.stomp.thin import HOST, StompClient
 from bench.wire import BenchError
 from pubqueue.accounts import credentials
+from pubqueue.config.loading import load
 from pubqueue.model.entities import Jid
+from pubqueue.wiring.serving import queue
 from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
@@ -47,27 +49,29 @@ PATIENCE: Final = 60.0
 WIDTH: Final = 150
 SERVICE: Final = "queue.localhost"
 CONFIG: Final = """\
-jid = "{service}"
+jid = "{0}"
 server = ""
-store = "sqlite:///{store}"
+store = "sqlite:///{1}"
 subscriptions_per_account = {subscriptions}
 
 [stomp]
-listen = "{host}:{port}"
+listen = "{2}:{3}"
 connections_per_login = 1000
 subscriptions_per_connection = {per_connection}
 
 [[user]]
-name = "{user}"
-password = "{password}"
+name = "{4}"
+password = "{5}"
 
 [[node]]
-name = "{node}"
+name = "{6}"
 queueing = true
-owners = ["boss@{service}"]
-publishers = ["{user}@{service}"]
-members = ["{user}@{service}"]
+owners = ["boss@{0}"]
+publishers = ["{4}@{0}"]
+members = ["{4}@{0}"]
 
+[limits.accounts."{4}@{0}"]
+nodes = 0
 """
 NOTE: Final = """\
 Ready and first item are seconds after the start that follows kill -9; a first item is that of a worker that connects as soon as the service is
@@ -126,10 +130,11 @@ class Worker(StompClient):
 
     async def subscribe(self, each: Sequence[tuple[str, int]]) -> None:
         """Subscribe to these queues, with so many items in flight each; return when the last one is answered."""
-        for number, (name, most) in enumerate(each):
+        for number, (name, most) in enumerate(each, 1):
             words = f"id:{number}\ndestination:/queue/{name}\nack:client-individual\nprefetch-count:{most}"
             self.said.append(f"SUBSCRIBE\n{words}\n\n\0".encode())
-        await self.settled()
+            if number % AT_ONCE == 0 or number == len(each):
+                await self.settled()
 
     def send(self, name: str, body: bytes) -> None:
         """Publish to this queue, at the next `flush`."""
@@ -218,24 +223,17 @@ async def measure(situation: Situation, lives: int, folder: Path) -> Figures:
     """Fill a store, kill the service on it, and measure it on its next start."""
     (port,) = free_ports(1)
     path, config = folder / "queue.db", folder / "pubqueue.toml"
-    password = credentials.make(PASSCODE).text
     config.write_text(
         CONFIG.format(
-            service=SERVICE,
-            store=path,
-            host=HOST,
-            port=port,
-            node=NODE,
-            user=USER,
-            password=password,
-            per_connection=2 * PER_CONNECTION,
+            *(SERVICE, path, HOST, port, USER, credentials.make(PASSCODE).text, NODE),
             subscriptions=2 * max(FEW, situation.queues, situation.subscribers),
+            per_connection=2 * PER_CONNECTION,
         )
     )
     config.chmod(0o600)
+    async with queue(load(config)):
+        pass  # it makes the store, and its queue
     program = Program(config, COLD)
-    async with program:
-        pass  # the service makes the store, and its queue
     await stock.waiting(path, situation.items)
     await stock.others(path, situation.queues, Jid(f"{USER}@{SERVICE}"))
     crew = Crew(port, situation)

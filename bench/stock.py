@@ -22,6 +22,7 @@ from pubqueue.model.entities import (
     NodeName,
     State,
 )
+from pubqueue.model.sums import sum_of
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.serving import queue
 
@@ -105,7 +106,11 @@ def _write(
     """Write nodes, and waiting items in these places."""
     at, first = now(), tx.number("item", len(places))
     items = [
-        Item(seq, node, ItemId(name), State.QUEUED, PUBLISHER, at, size=len(BODY))
+        Item(
+            *(seq, node, ItemId(name), State.QUEUED, PUBLISHER, at),
+            size=len(BODY),
+            sum=sum_of(ItemId(name), BODY),
+        )
         for seq, (node, name) in enumerate(places, first)
     ]
     tx.write(

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from bench import memory, paper, qos_held, situations, stock, stores, watched
+from bench import big, memory, paper, qos_held, situations, stock, stores, watched
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
 from bench.grpc import __main__ as grpc
@@ -52,6 +52,14 @@ def test_a_store_with_held_messages_is_measured_beside_one_without():
     assert result.exit_code == 0, result.output
     rows = re.findall(r"^│ +(\w+) │ +(\d+) \(", result.output, re.MULTILINE)
     assert [name for name, _ in rows] == ["none", "200"]
+
+
+def test_big_stores_are_measured_after_a_kill():
+    few = ("--items", "2000", "--queues", "20", "--subscribers", "20", "--lives", "120")
+    result = run(*few, command=big.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ ([\w, ]+?) +│ +[\d.]+ \([\d.]+ x\) │", result.output, re.MULTILINE)
+    assert rows == ["1,000 waiting", "2,000 waiting", "20 queues", "20 subscribers"]
 
 
 def test_rest_is_measured_beside_a_bare_handler():

@@ -42,3 +42,25 @@ def test_the_items_of_a_node_are_remembered_only_while_it_is_transient(shell):
     shell.do(Configure(who(BOSS), JOBS, Settings(persistent)))
     shell.batch(*map(publishes, "bcd"))
     assert not shell.rows.cache.whole
+
+
+class CountedName(str):
+    """A name that counts how often its hash is taken, which is once for each look at it."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self):
+        CountedName.looks += 1
+        return super().__hash__()
+
+
+def test_what_a_batch_has_counted_is_compared_with_no_other_node_that_is_remembered():
+    cache, counters = writes.RowCache(), writes.Counters()
+    cache.nodes.update((CountedName(f"queue{number}"), None) for number in range(1_000))
+    counters.item(CountedName("queue3"), 1, 10)
+    CountedName.looks = 0
+    assert counters.needs(cache) is None
+    assert CountedName.looks < 10
+    counters.item(CountedName("another"), 1, 10)
+    assert counters.needs(cache).nodes == {"another"}

@@ -367,7 +367,7 @@ class Counters:
 
     def needs(self, cache: RowCache) -> Needs | None:
         """Return the rows to load before counts are taken, None if there are none."""
-        nodes = self._items.keys() - cache.nodes.keys()
+        nodes = {name for name in self._items if name not in cache.nodes}
         locks = [key for key in self._locks if cache.subscription(*key) is ABSENT]
         if not nodes and not locks:
             return None

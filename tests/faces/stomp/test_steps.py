@@ -3,7 +3,12 @@
 import sys
 from contextlib import contextmanager
 
+from faces.stomp.clients import BEATS
 from faces.stomp.serving import INDIVIDUAL, serving
+from harness.batches.queue_requests import a_queue
+from harness.steps import counted_steps
+
+from pubqueue.faces.stomp.settings import StompSettings
 
 HOME = "/component/pubqueue/"
 OF_THE_CLIENT = f"{HOME}faces/stomp/codec.py"
@@ -46,3 +51,29 @@ async def test_a_life_in_a_quiet_queue_takes_few_calls():
                 await live(publisher, worker)
             found += calls
         assert min(found) <= MOST, found
+
+
+async def test_a_subscription_takes_as_many_steps_as_the_first_however_many_the_connection_has():
+    """Each is to a queue of its own. Of an account a hundred addresses are known: from then on one is forgotten for each that comes."""
+    known, many, some = 100, 160, 8
+    stomp = StompSettings(heart_beat=BEATS, subscriptions_per_connection=many)
+    costs = []
+    with counted_steps() as steps:
+        async with serving(stomp=stomp) as served:
+            for number in range(many):
+                await served.broker.handle(a_queue(f"queue{number}", access_model="open"))
+            worker = await served.log_in("bee")
+            for number in range(many):
+                steps.by.clear()
+                steps.counts = known < number <= known + some or number >= many - some
+                where = f"/queue/queue{number}"
+                answer = await worker.do(
+                    "SUBSCRIBE", destination=where, id=f"{number}", **INDIVIDUAL
+                )
+                await served.broker.settled()
+                if steps.counts:
+                    costs.append(steps.by.total())
+                steps.counts = False
+                assert answer.command == "RECEIPT"
+    early, late = min(costs[:some]), min(costs[some:])
+    assert late <= early * 1.02, costs

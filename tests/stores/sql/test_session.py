@@ -3,9 +3,15 @@
 import re
 
 import pytest
+from harness.stores.rows import needs_of
+from msgspec.structs import replace
+from stores.steps import EMPTY, make
 
+from pubqueue.model.changes import CreateNode
+from pubqueue.model.entities import NodeName
 from pubqueue.stores.postgres import schema as postgres
-from pubqueue.stores.sql.session import common, own
+from pubqueue.stores.sql.session import NodeIds, common, own
+from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import schema as sqlite
 
 DIALECTS = [sqlite, postgres]
@@ -75,3 +81,55 @@ def test_a_common_statement_is_written_in_each_dialect():
         "SELECT a::text FROM t JOIN u ON u.b = $2::bigint"
         " WHERE c IN (SELECT json_array_elements_text($1::json))"
     )
+
+
+class CountedName(str):
+    """A name that counts how often its hash is taken, which is once for each look at it."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self):
+        CountedName.looks += 1
+        return super().__hash__()
+
+
+class NoRows:
+    """A store that is asked for nothing."""
+
+    def rows(self, query, *values):
+        raise AssertionError((query, values))
+
+
+@pytest.mark.parametrize("many", [10, 1_000])
+def test_the_id_of_a_known_node_is_found_without_a_look_at_all_others(many):
+    names = [CountedName(f"queue{number}") for number in range(many)]
+    ids = NodeIds()
+    for number, name in enumerate(names):
+        ids.note(name, number)
+        ids.note_contents(name, number)
+    CountedName.looks = 0
+    assert ids.ids(NoRows(), [names[3]])["queue3"] == 3
+    assert ids.contents(NoRows(), [names[3]])["queue3"] == 3
+    assert ids.names(NoRows(), {3})[3] == "queue3"
+    assert ids.holding(NoRows(), {3})[3] == "queue3"
+    assert ids.knows([names[3]])
+    assert CountedName.looks < 10
+
+
+async def test_only_the_marks_of_the_asked_queues_are_read(tmp_path):
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    names = [NodeName(f"queue{number}") for number in range(9)]
+    await make(store, *(CreateNode(replace(EMPTY, name=name)) for name in names))
+    run = []
+
+    def look(tx):
+        tx.load(needs_of(nodes=set(names)))
+        store.connection.raw.set_trace_callback(run.append)
+        return tx.load(needs_of(seeks={names[3]}))
+
+    await store.batch(look)
+    await store.close()
+    asked = [line for line in run if "JOIN seek" in line or "FROM seek" in line]
+    assert [line.count("[4]") for line in asked] == [1], run

@@ -200,7 +200,8 @@ def _finished_cells(session: SqlSession, _kind: object, row: Finished) -> Cells:
 
 
 def _ask_seeks(session: SqlSession, query: str, nodes: set[NodeName]) -> Iterable[Any]:
-    ids = list(session.ids(nodes).values())
+    known = session.ids(nodes)
+    ids = [known[node] for node in nodes if node in known]
     return session.ask_keys(query, ids) if ids else ()
 
 

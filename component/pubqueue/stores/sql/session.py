@@ -15,7 +15,7 @@ from pubqueue.engine.ports import StaleError
 from pubqueue.model.entities import NodeName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 
 # An open transaction, for the code that reads and writes rows: statements by name, and the ids of nodes.
@@ -184,15 +184,15 @@ class NodeIds:
 
     def ids(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids by name: of all cached nodes, and of those of `names` that exist."""
-        if missing := set(names) - self._ids.keys():
-            for name, number in session.rows("node_ids", packed_keys(sorted(missing))):
+        if missing := _missing(names, self._ids):
+            for name, number in session.rows("node_ids", packed_keys(missing)):
                 self.note(NodeName(name), number)
         return self._ids
 
     def contents(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the ids of contents by the nodes' names, in the same way as `ids`."""
-        if missing := set(names) - self._contents.keys():
-            self._look_for_contents(session, "contents_of", sorted(missing))
+        if missing := _missing(names, self._contents):
+            self._look_for_contents(session, "contents_of", missing)
         return self._contents
 
     def names(self, session: Rows, ids: set[int]) -> dict[int, NodeName]:
@@ -213,6 +213,11 @@ class NodeIds:
     ) -> None:
         for name, number in session.rows(query, packed_keys(keys)):
             self.note_contents(NodeName(name), number)
+
+
+def _missing(names: Iterable[NodeName], known: Container[NodeName]) -> list[NodeName]:
+    """Return the names that are not known, in order. A difference from a view of keys would walk through all that are."""
+    return sorted({name for name in names if name not in known})
 
 
 def packed_keys(keys: object) -> str:
