@@ -44,6 +44,8 @@ PER_CONNECTION: Final = 1000
 """Subscriptions of a connection."""
 AT_ONCE: Final = 100
 """Lives that are under way together, and items that one worker holds."""
+PIPELINED: Final = 20
+"""Subscriptions that are asked for together."""
 PATIENCE: Final = 60.0
 """Seconds for the next item."""
 WIDTH: Final = 150
@@ -133,7 +135,7 @@ class Worker(StompClient):
         for number, (name, most) in enumerate(each, 1):
             words = f"id:{number}\ndestination:/queue/{name}\nack:client-individual\nprefetch-count:{most}"
             self.said.append(f"SUBSCRIBE\n{words}\n\n\0".encode())
-            if number % AT_ONCE == 0 or number == len(each):
+            if number % PIPELINED == 0 or number == len(each):
                 await self.settled()
 
     def send(self, name: str, body: bytes) -> None:
@@ -231,7 +233,7 @@ async def measure(situation: Situation, lives: int, folder: Path) -> Figures:
         )
     )
     config.chmod(0o600)
-    async with queue(load(config)):
+    async with queue(load(config, {})):
         pass  # it makes the store, and its queue
     program = Program(config, COLD)
     await stock.waiting(path, situation.items)
