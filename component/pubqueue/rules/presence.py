@@ -234,7 +234,7 @@ class FreeConnectionsFacts(Struct, frozen=True, gc=False):
 
 
 def free_connections(_request: FreeConnections, facts: FreeConnectionsFacts) -> Decision:
-    """Release the items without counting a failure, and end the subscriptions; nobody is notified.
+    """Release the items without counting a failure, and end the subscriptions.
 
     If the service is killed before the last slice, the next start finds the rest.
     """
