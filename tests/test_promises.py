@@ -12,6 +12,7 @@ SHOWN = {
     "Guarantees": {
         "a confirmed publish is on disk": "proof/stores/test_power_loss.py faces/xmpp/test_kills.py",
         "what is delivered is what was published": "engine/test_damage.py",
+        "a version is committed once, or not at all": "engine/test_damaged_transactions.py",
         "an item is with one worker at a time": "engine/test_machine.py proof/faults_run/test_faults_run.py",
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt engine/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from harness.batches.facts import ANN, BOB, JOBS, NOW, held, window
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, held, window
 from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
-from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
+from stores.staging_steps import ETL, TOTALS, commit, commits, row, stage
+from stores.steps import DEAD, EMPTY, add, do, items, listed, load, lock, make
 
-from pubqueue.engine.listings import Nodes
+from pubqueue.engine.listings import (
+    NewestRecord,
+    Nodes,
+    RecordOf,
+    RowSums,
+    Sweepable,
+    Unmoved,
+)
 from pubqueue.engine.ports import StaleError, StoreError, UnfitError
-from pubqueue.engine.rows import Needs, Write, Writes
+from pubqueue.engine.rows import APPS, VERSIONS, Needs, Write, Writes
 from pubqueue.model import changes
-from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.entities import Jid, Millis, NodeName
 from pubqueue.model.sums import UNREADABLE
+from pubqueue.model.transactions import Abort, App, Commit, Restore, Sweep
 
 
 class Subclass(str):
@@ -163,3 +172,128 @@ class OfRelational:
             writes = Writes(NOW, items=rows, payloads={9: b"<job/>", gone.seq: b"<job/>"})
             await store.batch(lambda tx, writes=writes: tx.write(writes))
         assert await items(store, "a") == [gone]
+
+    # --- rows of transactions that are not what was written ---
+
+    @pytest.mark.parametrize(
+        "flip", ["name = 'apq'", "owner = 'eve@x'", "version = version + 8", "committed = 7"]
+    )
+    async def test_the_mark_of_an_app_is_found_damaged_whatever_of_it_is(self, store, flip):
+        await make(store, stage(row("a")))
+        await commits(store, (0, 0), change=commit(1))
+        mark = App("app", ETL, 1, after(1), after(1))
+        assert (await load(store, apps={"app", "other"})).of[APPS] == [mark]
+        await self.ask(store, f"UPDATE txn_app SET {flip}")
+        (found,) = (await load(store, apps={"app", "other"})).of[APPS]
+        assert (found.name, found.damaged) == ("app", True)
+        (sums,) = await listed(store, RowSums("txn_app"), None, 9)
+        assert sums.known != sums.due
+        (record,) = await listed(store, NewestRecord("app"))
+        assert (record.version, record.committed, record.damaged) == (1, after(1), False)
+        await make(store, Restore(replace(mark, version=2, committed=after(3))))
+        (found,) = (await load(store, apps={"app"})).of[APPS]
+        assert found == replace(mark, version=2, committed=after(3))
+        assert await listed(store, NewestRecord("app")) == []  # is for damaged apps
+
+    async def test_an_app_whose_name_was_that_of_another_is_not_taken_for_it(self, store):
+        await make(store, stage(row("a")), stage(row("b"), app="apq"))
+        found = (await load(store, apps={"app", "apq"})).of[APPS]
+        assert sorted((one.name, one.damaged) for one in found) == [("app", False), ("apq", False)]
+        await self.ask(store, "UPDATE txn_app SET name = 'apr' WHERE name = 'apq'")
+        found = (await load(store, apps={"app", "apq", "apr"})).of[APPS]
+        names = [("app", False), ("apq", True), ("apr", True)]
+        assert sorted((one.name, one.damaged) for one in found) == names
+
+    @pytest.mark.parametrize(
+        "flip",
+        [
+            *("owner = 'eve@x'", "immediate = (1 = 1)", "began = 7", "until = 7"),
+            *("committed = 7", "on_taken = 'skip'", "dead_letter_node = 'more'"),
+        ],
+    )
+    async def test_a_damaged_version_is_neither_open_nor_committed_and_does_not_run_out(
+        self, store, flip
+    ):
+        await make(store, stage(row("a")), stage(row("b"), version=2))
+        await make(store, stage(row("c"), attempt=3))
+        assert not any(one.damaged for one in await versions(store))
+        await self.ask(store, f"UPDATE txn SET {flip} WHERE version = 1")
+        assert [one.damaged for one in await versions(store)] == [True, False]
+        due = await store.batch(lambda tx: tx.due(after(99), 9))
+        assert due.versions == [("app", 2)]
+        assert due.unread == ([] if "committed" in flip else [("version", "app", "1")])
+        await make(store, Abort("app", 1))
+        assert [one.number for one in await versions(store)] == [2]
+        await make(store, stage(row("a")))
+        assert [one.damaged for one in await versions(store)] == [False, False]
+
+    async def test_a_committed_version_is_not_open_whatever_asks_for_it(self, store):
+        await make(store, stage(row("a")))
+        await commits(store, (0, 0), change=commit(1))
+        assert await versions(store) == []
+        await make(store, Abort("app", 1))
+        (record,) = await listed(store, RecordOf("app", 1))
+        assert not record.damaged
+
+    async def test_the_record_of_a_commit_is_written_anew_and_its_winners_are_not_lost(self, store):
+        for version in (1, 2):
+            await make(store, stage(row("a"), version=version))
+            moving = ((0, 0),)
+            await make(store, Commit("app", ETL, version, after(1), (), 1, 6, TOTALS, moving))
+        await self.ask(store, "UPDATE txn SET dead_letter_node = 'other' WHERE version = 1")
+        found = await listed(store, Unmoved(), None, 9)
+        assert [(one.version, one.damaged) for one in found] == [(1, True), (2, False)]
+        mark = App("app", ETL, 2, after(1), after(1))
+        await make(store, Sweep(after(50), 9))
+        assert len(await listed(store, Unmoved(), None, 9)) == 2  # old, and not yet done with
+        assert await listed(store, Sweepable(after(50))) == [False]
+        await make(store, Restore(mark, 1))
+        (record,) = await listed(store, RecordOf("app", 1))
+        assert (record.damaged, record.owner, record.committed) == (False, ETL, after(1))
+        assert record.dead_letter_node is None
+
+    async def test_no_flip_of_one_time_lets_a_sweep_drop_what_was_committed(self, store):
+        await make(store, stage(row("a")))
+        await commits(store, (0, 0), change=commit(1))
+        await make(store, Sweep(NOW, 9))  # what else has gone
+
+        for flip in ("txn_app SET used = 7", "txn SET committed = 7"):
+            await self.ask(store, f"UPDATE {flip}")
+        assert await listed(store, Sweepable(after(1))) == [False]
+        await make(store, Sweep(after(1), 9))
+        assert (await load(store, apps={"app"})).of[APPS][0].version == 1
+        assert len(await listed(store, RecordOf("app", 1))) == 1
+
+    async def test_a_sweep_puts_a_damaged_app_off_and_drops_the_others(self, store):
+        for app in ("app", "other"):
+            await make(store, stage(row("a"), app=app), Abort(app, 1))
+        await self.ask(store, "UPDATE txn_app SET owner = 'eve@x' WHERE name = 'app'")
+        await make(store, Sweep(after(61), 9))
+        (left,) = (await load(store, apps={"app", "other"})).of[APPS]
+        assert (left.name, left.damaged) == ("app", True)
+        assert await listed(store, Sweepable(after(61))) == [False]
+
+    async def test_rows_of_transactions_of_an_earlier_program_are_believed_until_they_have_sums(
+        self, store
+    ):
+        await make(store, stage(row("a")))
+        await commits(store, (0, 0), change=commit(1))
+        await make(store, stage(row("b"), version=2))
+        for table in ("txn_app", "txn"):
+            await self.ask(store, f"UPDATE {table} SET sum = NULL")
+        (app,), (version,) = (await load(store, apps={"app"})).of[APPS], await versions(store)
+        assert (app.damaged, version.damaged) == (False, False)
+        for table, count in (("txn_app", 1), ("txn", 2)):
+            rows = await listed(store, RowSums(table, missing=True), None, 9)
+            assert len(rows) == count
+            noted = tuple((table, one.place, one.due) for one in rows)
+            await make(store, changes.NoteSums((), noted))
+            assert await listed(store, RowSums(table, missing=True), None, 9) == []
+        await make(store, Abort("app", 2), Restore(replace(app, owner=Jid("eve@x"))))
+        assert (await load(store, apps={"app"})).of[APPS][0].owner == ETL  # it is not damaged
+
+
+async def versions(store):
+    """Return the rows of both versions, as far as they are not committed."""
+    found = (await load(store, versions={("app", 1), ("app", 2)})).of[VERSIONS]
+    return sorted(found, key=lambda one: one.number)

@@ -44,6 +44,10 @@ ALL = [
 ]
 
 
+async def unmoved(store):
+    return [(one.app, one.version) for one in await listed(store, Unmoved(), None, 9)]
+
+
 async def commit(store):
     await make(store, Commit("app", ETL, 1, after(1), (), 7, 42, TOTALS, NAMED))
 
@@ -93,7 +97,7 @@ class OfSlices:
     async def test_what_is_moved_is_no_longer_there(self, store):
         await stage_all(store)
         await commit(store)
-        assert await listed(store, Unmoved()) == [("app", 1)]
+        assert await unmoved(store) == [("app", 1)]
         first, second, *_ = await listed(store, COMMITTED)
         await make(store, Moved("app", 1, ((0, 6, second.row),)))
         assert seen(await listed(store, COMMITTED)) == ALL[2:]
@@ -101,11 +105,11 @@ class OfSlices:
         ends = (0, 6, rest[0].row), (1, 7, rest[2].row)
         await make(store, Moved("app", 1, ends))
         assert seen(await listed(store, COMMITTED)) == ALL[5:]
-        assert await listed(store, Unmoved()) == [("app", 1)]
+        assert await unmoved(store) == [("app", 1)]
         rest = await listed(store, COMMITTED)
         await make(store, Moved("app", 1, ((1, 7, rest[1].row),)))
         assert await listed(store, COMMITTED) == []
-        assert await listed(store, Unmoved()) == []
+        assert await unmoved(store) == []
         await sweep(store, 9)
         assert first.item.draft.id == "a1"
 
@@ -114,7 +118,7 @@ class OfSlices:
             await make(store, stage(row("a"), version=version))
             change = Commit("app", ETL, version, after(1), (), 1, 6, TOTALS, ((0, 0),))
             await make(store, change)
-        assert await listed(store, Unmoved(), None, 9) == [("app", 1), ("app", 2)]
+        assert await unmoved(store) == [("app", 1), ("app", 2)]
 
     async def test_what_goes_aside_is_counted_in_the_record(self, store):
         await stage_all(store)

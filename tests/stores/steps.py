@@ -44,6 +44,7 @@ from pubqueue.model.transactions import (
     Attempt,
     Commit,
     Moved,
+    Restore,
     SetAside,
     Stage,
     StagedTotals,
@@ -76,10 +77,12 @@ BULK = (
     c.Forget,
     c.ForgetEvents,
     c.NoteSamples,
+    c.NoteSums,
     SetAside,
     Commit,
     Moved,
     Abort,
+    Restore,
     Sweep,
 )
 

@@ -13,8 +13,10 @@ from harness.batches.transactions import stages
 
 from pubqueue.cli import stores
 from pubqueue.engine.ports import ForeignStoreError, StoreError
+from pubqueue.model.entities import Jid
 from pubqueue.model.records import Registration
 from pubqueue.model.schedules import Definition
+from pubqueue.model.transactions import key_of
 from pubqueue.rules.registrations import Register
 from pubqueue.rules.schedules import AddSchedule
 from pubqueue.stores import run_read_only
@@ -115,6 +117,8 @@ def test_a_copy_keeps_what_is_damaged_and_says_so(path, tmp_path):
         ("subscription", "subid", "subscription 1 ann@x/1"),
         ("schedule", "author", "schedule nightly"),
         ("registration", "account", "registration push"),
+        ("txn_app", "owner", "txn_app etl@x nightly"),
+        ("txn", "on_taken", "txn 1 1"),
     ],
 )
 def test_the_check_and_copies_name_and_count_other_damaged_rows(
@@ -125,11 +129,11 @@ def test_the_check_and_copies_name_and_count_other_damaged_rows(
         shell.batch(joins(ANN, 9))
         shell.do(AddSchedule(ROOT, Definition("nightly", "0 3 * * *", "UTC", JOBS, b"<work/>")))
         shell.do(Register(ROOT, Registration("push", ROOT.account, JOBS, queueing=True, words=b"")))
+        shell.do(stages("a", app=key_of(Jid("etl@x"), "nightly")))
     checks(path)
-    change(
-        path,
-        f"UPDATE {table} SET {column} = 'x' || substr({column}, 2) WHERE {column} NOT LIKE 'etl%'",
-    )
+    new = "'skip'" if column == "on_taken" else f"'x' || substr({column}, 2)"
+    spared = "" if table == "txn_app" else f" WHERE {column} NOT LIKE 'etl%'"
+    change(path, f"UPDATE {table} SET {column} = {new}{spared}")
     with pytest.raises(StoreError, match=rf"^1 rows are damaged: {name}$"):
         checks(path)
     copied = f"sqlite:///{tmp_path}/copy.db"

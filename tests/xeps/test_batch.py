@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 from harness.servers.live import component
+from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.batch import Batch, Committed
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
@@ -164,3 +165,54 @@ async def test_a_service_that_knows_no_transactions_would_publish_at_once(prosod
         async with Batch(made, SERVICE, app="a", version=1):
             pytest.fail("never begun")
     await logout(made)
+
+
+async def test_a_damaged_mark_is_an_error_until_an_administrator_says_what_comes_next(
+    prosody, tmp_path, there
+):
+    def damage(app):
+        with closing(sqlite3.connect(tmp_path / "pubqueue.db")) as file, file:
+            found = file.execute("UPDATE txn_app SET version = 1 WHERE name LIKE ?", (f"%{app}",))
+            assert found.rowcount == 1
+
+    async def asked(who, element):
+        made = make_client(who, "secret", host=prosody.host, port=prosody.c2s_port, tls="off")
+        await login(made)
+        iq = made.make_iq_set(sub=element, ito=SERVICE)
+        try:
+            return await iq.send(timeout=20)
+        finally:
+            await logout(made)
+
+    async def publishes(version, app="a"):
+        async with Batch(mine, SERVICE, app=app, version=version) as batch:
+            await batch.publish("jobs", job("one"), id=f"{app}{version}")
+        return batch
+
+    await prosody.account("other", "secret")
+    admins = 'admins = ["other@localhost"]\n'
+    async with component(prosody, tmp_path, admins + NODES) as program:
+        mine = make_client(
+            "bot@localhost/one", "secret", host=prosody.host, port=prosody.c2s_port, tls="off"
+        )
+        await login(mine)
+        for version in (1, 2):
+            await publishes(version)
+        damage("a")
+        for version in (1, 2, 3):
+            with pytest.raises(Refused, match="mark of the app's last commit is damaged") as no:
+                await publishes(version)
+            assert no.value.condition == "internal-server-error"
+        await publishes(1, app="b")
+        assert names(there()) == ["a1", "a2", "b1"]
+        assert "event=row.damaged" in program.log
+        assert program.log.count("row.damaged") == 1
+        abort = Element("{urn:x-pubqueue:0}abort", app="a", version="3", account="bot@localhost")
+        with pytest.raises(IqError) as forbidden:
+            await asked("bot@localhost/two", abort)
+        assert forbidden.value.condition == "internal-server-error"
+        assert (await asked("other@localhost/x", abort))["type"] == "result"
+        assert (await publishes(2)).skipped
+        assert (await publishes(3)).committed == Committed(1, 0, already=False)
+        assert names(there()) == ["a1", "a2", "b1", "a3"]
+        await logout(mine)

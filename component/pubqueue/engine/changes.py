@@ -668,7 +668,7 @@ class ChangeApplier:
     # fmt: off
     _BULK: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = dict.fromkeys((
         changes.PurgeNode, changes.DropFormer, changes.BeginReview, changes.EndReview, changes.BeginTrim, changes.EndTrim, changes.Forget,
-        changes.ForgetEvents, changes.NoteSamples, changes.NoteSums, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
+        changes.ForgetEvents, changes.NoteSamples, changes.NoteSums, t.SetAside, t.Commit, t.Moved, t.Abort, t.Restore, t.Sweep,
     ), _bulk)
 
     MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {

@@ -15,16 +15,26 @@ from pubqueue.engine.listings import (
     NodeEntries,
     NodesOfAccount,
     NodesOfAccountNamed,
+    Records,
     WinnerRows,
     WinningDrafts,
 )
 from pubqueue.engine.ports import FAR
-from pubqueue.engine.rows import AFFILIATIONS, REGISTRATIONS, SCHEDULES, AffiliationRow, RowKind
+from pubqueue.engine.rows import (
+    AFFILIATIONS,
+    APPS,
+    REGISTRATIONS,
+    SCHEDULES,
+    VERSIONS,
+    AffiliationRow,
+    RowKind,
+)
 from pubqueue.model.decision import Damaged
 from pubqueue.model.entities import Item, Node, Subscription
 from pubqueue.model.records import Registration
 from pubqueue.model.schedules import Schedule
 from pubqueue.model.sums import has_sound_head, is_sound, sum_of, with_numbers
+from pubqueue.model.transactions import App, Record, Version, account_and_name
 from pubqueue.rules.damage import EndDamaged, closed, split
 
 if TYPE_CHECKING:
@@ -76,7 +86,10 @@ class ComparedRows:
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return the rows that have expired; their payloads are not read."""
-        return self._tx.due(now, limit)
+        due = self._tx.due(now, limit)
+        for kind, app, number in (key for key in due.unread if key[0] == "version"):
+            self._note(0, DamagedRow(kind, f"{number} of {account_and_name(app)}"))
+        return due
 
     def load(self, needs: Needs) -> Rows:
         """Return the existing rows; a damaged payload is empty."""
@@ -184,6 +197,18 @@ class ComparedRows:
                 self._note(0, (row.node, draft.id))
         return found
 
+    def _records(self, which: Records, after: Any, limit: int) -> list[Record]:  # noqa: ANN401  # of the listing
+        """Return records, without damaged ones: whose they are is not known. A page is short only if no others follow."""
+        sound: list[Record] = []
+        while count := limit - len(sound):
+            found = self._tx.page(which, after, count)
+            self._look_at_rows(found)
+            sound += [one for one in found if not one.damaged]
+            if len(found) < count:
+                break
+            after = found[-1].id
+        return sound
+
     def _drafts(self, which: WinningDrafts, after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # of the listing
         """Return winners of a node that feeds queues; damaged ones are left out, and die in the node."""
         return [
@@ -204,10 +229,19 @@ KEYS: Final[dict[type, Callable[[Any], str]]] = {
     AffiliationRow: lambda row: f"{row.account} with {row.node}",
     Schedule: lambda row: row.name,
     Registration: lambda row: row.name,
+    App: lambda row: account_and_name(row.name),
+    Version: lambda row: f"{row.number} of {account_and_name(row.app)}",
+    Record: lambda row: f"{row.version} of {account_and_name(row.app)}",
 }
 """What names a row of each of these kinds."""
 
-SEALED: Final[tuple[RowKind[Any, Any], ...]] = (AFFILIATIONS, SCHEDULES, REGISTRATIONS)
+SEALED: Final[tuple[RowKind[Any, Any], ...]] = (
+    AFFILIATIONS,
+    SCHEDULES,
+    REGISTRATIONS,
+    APPS,
+    VERSIONS,
+)
 """Those of them that are loaded by their keys."""
 
 COMPARED: Final[dict[type, Callable[..., list[Any]]]] = {
@@ -216,6 +250,7 @@ COMPARED: Final[dict[type, Callable[..., list[Any]]]] = {
     NodesOfAccount: ComparedRows._of_account,  # noqa: SLF001
     NodesOfAccountNamed: ComparedRows._of_account,  # noqa: SLF001
     NodeEntries: ComparedRows._node_entries,  # noqa: SLF001
+    Records: ComparedRows._records,  # noqa: SLF001
     WinnerRows: ComparedRows._winners,  # noqa: SLF001
     WinningDrafts: ComparedRows._drafts,  # noqa: SLF001
 }

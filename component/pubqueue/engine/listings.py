@@ -425,7 +425,15 @@ class Contents(Listing[Content], frozen=True, gc=False):
     table: str
 
 
-SUMMED: Final = ("node", "affiliation", "subscription", "schedule", "registration")
+SUMMED: Final = (
+    "node",
+    "affiliation",
+    "subscription",
+    "schedule",
+    "registration",
+    "txn_app",
+    "txn",
+)
 """Tables that have no items, and whose rows have checksums."""
 
 
@@ -579,6 +587,12 @@ class RecordOf(Listing[Record], frozen=True, gc=False):
     version: int
 
 
+class NewestRecord(Listing[Record], frozen=True, gc=False):
+    """At most one row: of an app whose mark is damaged the record of the highest committed version that is whole."""
+
+    app: str
+
+
 class Sweepable(Listing[bool], frozen=True, gc=False):
     """One row: whether a sweep would find anything."""
 
@@ -605,8 +619,8 @@ class WinnerRows(Listing[WinnerRow], frozen=True, gc=False):
     room: int
 
 
-class Unmoved(Listing[tuple[str, int]], frozen=True, gc=False):
-    """Committed versions with winners that still have to be moved, the oldest commit first: app and version."""
+class Unmoved(Listing[Record], frozen=True, gc=False):
+    """Records of committed versions with winners that still have to be moved, the oldest commit first."""
 
 
 class NodeWinners(Struct, frozen=True, gc=False):

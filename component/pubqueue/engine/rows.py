@@ -29,7 +29,15 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
-    from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, StagedItem, Sweep
+    from pubqueue.model.transactions import (
+        Abort,
+        Commit,
+        Moved,
+        Restore,
+        SetAside,
+        StagedItem,
+        Sweep,
+    )
     from pubqueue.rules.expire import Key
 
 
@@ -127,6 +135,7 @@ if TYPE_CHECKING:
         | Commit
         | Moved
         | Abort
+        | Restore
         | Sweep
     )
     BulkChange = (

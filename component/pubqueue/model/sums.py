@@ -89,6 +89,11 @@ def key_sum(columns: Sequence[object]) -> int:
     return crc32(msgpack.encode(plain))
 
 
+def key_half(*key: object) -> int:
+    """Return the upper half of the checksum of a row with this key, as `sum >> 32` has it in a database."""
+    return key_sum(key) - (SIGN >> 32)
+
+
 def has_key(known: int | None, *key: object) -> bool:
     """Return whether the key of a row is the one that was written, as far as that is known."""
     return known is None or known + SIGN >> 32 == key_sum(key)

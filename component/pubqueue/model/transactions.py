@@ -8,7 +8,7 @@ part. Those appear together; everything else that was staged for the version is 
 from __future__ import annotations
 
 from enum import Enum, unique
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import Struct
 
@@ -50,6 +50,16 @@ def name_of_transaction(key: str) -> str:
     return key.rpartition(APART)[2]
 
 
+def account_of_transaction(key: str) -> Jid:
+    """Return the account of the app from a key."""
+    return cast("Jid", key.rpartition(APART)[0])
+
+
+def account_and_name(key: str) -> str:
+    """Return both in words, from a key."""
+    return f"{name_of_transaction(key)} of {account_of_transaction(key)}"
+
+
 class Mark(Struct, frozen=True, gc=False):
     """The place of a publish in a transaction. `immediate` items are visible before the commit."""
 
@@ -68,6 +78,8 @@ class App(Struct, frozen=True, gc=False):
     version: int | None = None
     committed: Millis | None = None
     used: Millis = NO_TIME
+    damaged: bool = False
+    """Whether the stored row is not what was written. Nothing else of it is to be believed then."""
 
 
 class Version(Struct, frozen=True, gc=False):
@@ -81,6 +93,8 @@ class Version(Struct, frozen=True, gc=False):
     until: Millis
     items: int = 0
     bytes: int = 0
+    damaged: bool = False
+    """Whether the stored row is not what was written; it may be that of a committed version."""
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -114,6 +128,7 @@ class OpenVersion(Struct, frozen=True, gc=False):
     immediate: bool
     items: int
     bytes: int
+    damaged: bool = False
 
 
 class Usage(Struct, frozen=True, gc=False):
@@ -162,6 +177,7 @@ class Record(Struct, frozen=True, gc=False):
     totals: Totals = NO_TOTALS
     on_taken: OnTaken = OnTaken.FAIL
     dead_letter_node: NodeName | None = None
+    damaged: bool = False
 
 
 class TakenId(Struct, frozen=True, gc=False):
@@ -340,6 +356,17 @@ class Abort(Struct, frozen=True, gc=False):
     attempts: tuple[tuple[int, int], ...] | None = None
 
 
+class Restore(Struct, frozen=True, gc=False):
+    """The damaged mark of an app is written again; with `record`, the damaged row of this committed version is, too.
+
+    The row says then that the version was committed when the app's last was, and that its remaining winners take their
+    places whatever has taken their ids.
+    """
+
+    app: App
+    record: int | None = None
+
+
 class Sweep(Struct, frozen=True, gc=False):
     """A slice of items that no version needs any more is dropped; marks and records from before `before` too."""
 
@@ -348,4 +375,4 @@ class Sweep(Struct, frozen=True, gc=False):
 
 
 Reply = Skipped | Committed | AtWork | LastVersion | Transactions
-Change = Stage | SetAside | Commit | Moved | Abort | Sweep
+Change = Stage | SetAside | Commit | Moved | Abort | Restore | Sweep

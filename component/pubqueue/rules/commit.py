@@ -23,7 +23,7 @@ from pubqueue.model.notices import announce
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts
 from pubqueue.rules.publish import inadmissible
 from pubqueue.rules.room import Growth, full, overdrawn_together
-from pubqueue.rules.staging import done, foreign, unkept
+from pubqueue.rules.staging import barred, done, unkept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -157,10 +157,11 @@ class CommitFacts(Struct, frozen=True, gc=False):
 
 def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
     """Return the answer to a commit that can be decided without looking at its items, None for any other."""
-    if (no := foreign(request.by, facts.app)) is not None:
+    if (no := barred(request.by, facts.app, facts.open, request.version)) is not None:
         return no
     if done(facts.app, request.version):
-        items = facts.record.items if facts.record is not None else 0
+        record = facts.record
+        items = 0 if record is None or record.damaged else record.items
         return Decision(transactions.Committed(request.version, items, 0, already=True))
     waiting = facts.open.items if facts.open is not None else 0
     if waiting and not request.parts:

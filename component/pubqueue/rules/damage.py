@@ -101,6 +101,20 @@ SETTINGS_DAMAGED: Final = refuse(
     Refusal.INTERNAL_FAULT,
     "the stored settings of the node are damaged: it is closed until an owner configures or deletes it",
 )
+APP_DAMAGED: Final = refuse(
+    Refusal.INTERNAL_FAULT,
+    "the stored mark of the app's last commit is damaged: nothing is staged or committed until an administrator aborts "
+    "the version that comes next",
+)
+VERSION_DAMAGED: Final = refuse(
+    Refusal.INTERNAL_FAULT,
+    "what is stored of the version is damaged: nothing is staged or committed for it until all of it is aborted",
+)
+RECORD_DAMAGED: Final = refuse(
+    Refusal.INTERNAL_FAULT,
+    "the version is committed, but what is stored of it is damaged: the items that are not in their places yet wait until an "
+    "administrator aborts the version",
+)
 ROW_DAMAGED: Final = refuse(Refusal.INTERNAL_FAULT, "what is stored under the name is damaged")
 
 

@@ -191,6 +191,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     t.Commit:          _committed,
     t.Moved:           _nothing,   # each item has an event of its own
     t.Abort:           _nothing,
+    t.Restore:         _nothing,
     t.Sweep:           _nothing,
 }
 # fmt: on

@@ -24,6 +24,7 @@ from pubqueue.rules.commit import (
     objection,
     refused,
 )
+from pubqueue.rules.damage import RECORD_DAMAGED
 from pubqueue.rules.feed import Guests, come, named
 from pubqueue.rules.feed import refusal as refuses
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts, new_item
@@ -105,6 +106,8 @@ class MoveFacts(Struct, frozen=True, gc=False):
     audiences: Mapping[NodeName, Audience]
     on_taken: t.OnTaken = t.OnTaken.FAIL
     dead_letters: Node | None = None
+    damaged: bool = False
+    """Whether the record of the version is not what was written: where its winners go is not known."""
 
 
 class ResumeMoves(Request, frozen=True, gc=False):
@@ -271,6 +274,8 @@ def _overdrawn(request: LookAtWinners, facts: LookFacts) -> Refused | None:
 
 def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     """Move a slice of winners to their places."""
+    if facts.damaged:
+        return RECORD_DAMAGED
     if not facts.winners:
         return Decision(request.reply or Done(), then=None if request.reply else ResumeMoves())
     aside: list[MetWinner] = []

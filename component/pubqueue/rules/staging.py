@@ -27,6 +27,7 @@ from pubqueue.model.decision import (
 from pubqueue.model.entities import NO_TIME, later
 from pubqueue.model.records import weight
 from pubqueue.model.sums import sum_of
+from pubqueue.rules.damage import APP_DAMAGED, VERSION_DAMAGED
 from pubqueue.rules.publication import Known, life_of
 from pubqueue.rules.publish import inadmissible, publish_at_once
 from pubqueue.rules.room import beyond_share
@@ -34,6 +35,7 @@ from pubqueue.rules.room import beyond_share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pubqueue.model.changes import Change
     from pubqueue.model.entities import Draft, Jid, Millis, Node, Principal
     from pubqueue.rules.publication import Publish, PublishFacts
 
@@ -82,10 +84,17 @@ class AskLastVersion(Request, frozen=True, gc=False):
 
 
 class AppFacts(Struct, frozen=True, gc=False):
-    """The app, if it is known, and its version in question, if that is open."""
+    """The app, if it is known, and its version in question, if that is open.
+
+    For an abort by an administrator also the record of the version, if it is committed, and the last record that is whole, if
+    the app is damaged.
+    """
 
     app: t.App | None
     open: t.OpenVersion | None = None
+    now: Millis = NO_TIME
+    record: t.Record | None = None
+    last: t.Record | None = None
 
 
 class ListTransactions(Read, frozen=True, gc=False):
@@ -115,6 +124,24 @@ def foreign(by: Principal, app: t.App | None) -> Decision | None:
     )
 
 
+def barred(
+    by: Principal, app: t.App | None, version: t.OpenVersion | None, number: int
+) -> Decision | None:
+    """Refuse what depends on a damaged row, and any account but the first that used the app.
+
+    What the mark of the app counts as committed needs no row of its own.
+    """
+    if app is not None and app.damaged:
+        return APP_DAMAGED
+    if (no := foreign(by, app)) is not None:
+        return no
+    return (
+        VERSION_DAMAGED
+        if version is not None and version.damaged and not done(app, number)
+        else None
+    )
+
+
 def done(app: t.App | None, version: int) -> bool:
     """Return whether the version counts as committed."""
     return app is not None and app.version is not None and version <= app.version
@@ -128,7 +155,7 @@ def seen_by(principal: Principal) -> Jid | None:
 def stage(request: StagePublish, facts: StageFacts) -> Decision:
     """Decide a publish within a transaction. Everything that can be refused is refused here, not at commit."""
     wanted, mark = request.publish, request.mark
-    if (no := foreign(wanted.by, facts.app)) is not None:
+    if (no := barred(wanted.by, facts.app, facts.open, mark.version)) is not None:
         return no
     if done(facts.app, mark.version):
         ids = tuple(draft.id for draft in wanted.drafts)
@@ -246,18 +273,52 @@ def abort(request: AbortVersion, facts: AppFacts) -> Decision:
 
     So do the records of attempts at an immediate version: their items are in the queue, and a
     writer that repeats the version has to find them.
+
+    Damaged rows: the whole of an open version can be dropped by its account. An administrator has a damaged mark, or the row of a
+    committed version, written again. The mark is then the last record that is whole, and at least what precedes this version.
     """
+    if facts.app is not None and facts.app.damaged:
+        return _restored(request, facts)
     if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
         return no
-    if facts.app is None or done(facts.app, request.version):
+    if facts.app is None:
         return Decision(Done())
+    if done(facts.app, request.version):
+        damaged = facts.record is not None and facts.record.damaged
+        restore = (t.Restore(facts.app, request.version),) if damaged else ()
+        return Decision(Done(), restore)
+    if request.attempts is not None and facts.open is not None and facts.open.damaged:
+        return VERSION_DAMAGED
     if request.attempts is not None and facts.open is not None and facts.open.immediate:
         return Decision(Done())
     return Decision(Done(), (t.Abort(request.app, request.version, request.attempts),))
 
 
+def _restored(request: AbortVersion, facts: AppFacts) -> Decision:
+    """Write a damaged mark again; the version that is aborted is committed only if there is a record of it."""
+    if not request.by.admin or request.attempts is not None:
+        return APP_DAMAGED
+    known = -1 if facts.last is None else facts.last.version
+    mark = max(known, request.version - 1)
+    at = facts.now if facts.last is None or facts.last.committed is None else facts.last.committed
+    none = mark < 0
+    app = t.App(
+        request.app,
+        t.account_of_transaction(request.app),
+        None if none else mark,
+        None if none else at,
+        facts.now,
+    )
+    changes: list[Change] = [t.Restore(app)]
+    if mark < request.version:
+        changes.append(t.Abort(request.app, request.version))
+    return Decision(Done(), tuple(changes))
+
+
 def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
     """Return the last version of the app, for its owner and administrators."""
+    if facts.app is not None and facts.app.damaged:
+        return APP_DAMAGED
     if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
         return no
     app = facts.app

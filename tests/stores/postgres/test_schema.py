@@ -98,7 +98,6 @@ WALKS = {
     "sweep_subscriptions": "ends with the slice",
     "sweep_affiliations": "ends with the slice",
     "sweep_nodes": "former nodes",
-    "sweep_apps": "open versions",
     **dict.fromkeys(
         (
             *(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.rows import Conflict
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import ItemId, Millis, Node, NodeName
-    from pubqueue.model.transactions import WinnerRow
+    from pubqueue.model.transactions import Record, WinnerRow
     from pubqueue.rules.commit import CommitVersion, LookAtWinners
     from pubqueue.rules.moving import MoveWinners
     from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions
@@ -51,6 +51,9 @@ MAX_PAGE: Final = 200
 """Up to how many records one answer has."""
 
 ALL: Final = 1 << 30
+
+UNMOVED: Final = 100
+"""Commits that are looked at to go on with the oldest of those whose records are whole."""
 
 
 def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
@@ -178,8 +181,22 @@ def _found(met: listings.WinnerClass) -> WinnerCount:
 
 
 def for_abort(context: Context, request: AbortVersion) -> AppFacts:
-    """Return the progress of the app, and whether the version is open."""
-    return AppFacts(*version_of(context.rows, request.app, request.version))
+    """Return the progress of the app, and whether the version is open; for an administrator also what a damaged row is written from."""
+    rows = context.rows
+    app, open_version = version_of(rows, request.app, request.version)
+    facts = AppFacts(app, open_version, context.now)
+    if not request.by.admin or app is None or request.attempts is not None:
+        return facts
+    if app.damaged:
+        return replace(facts, last=_first(rows.page(listings.NewestRecord(request.app))))
+    if not done(app, request.version):
+        return facts
+    record = _first(rows.page(listings.RecordOf(request.app, request.version)))
+    return replace(facts, record=record)
+
+
+def _first(records: list[Record]) -> Record | None:
+    return next(iter(records), None)
 
 
 def for_app(context: Context, request: AskLastVersion) -> AppFacts:
@@ -264,6 +281,8 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     if record is None:  # nothing of it is left, or its needs are being collected
         return MoveFacts(context.now, Jid(""), NO_TIME, (), {})
     nodes = {row.node: rows.node(row.node) for row in winners}
+    if record.damaged:
+        return MoveFacts(context.now, record.owner, NO_TIME, (), {}, damaged=True)
     at, name = record.committed or NO_TIME, record.dead_letter_node
     place = None if name is None else _open_to(context, name, record.owner)
     met = [_met(context, row) for row in winners]
@@ -305,8 +324,10 @@ def _met_there(
 
 
 def for_resume(context: Context, _request: object) -> ResumeFacts:
-    """Return the oldest commit that still has winners to move."""
-    return ResumeFacts(next(iter(context.rows.page(listings.Unmoved())), None))
+    """Return the oldest commit that still has winners to move, and whose record is whole."""
+    found = context.rows.page(listings.Unmoved(), None, UNMOVED)
+    whole = _first([one for one in found if not one.damaged])
+    return ResumeFacts(None if whole is None else (whole.app, whole.version))
 
 
 # Facts for staged publishes: the progress of the app, and what is staged already.
@@ -317,7 +338,7 @@ def version_of(rows: WorkingSet, name: str, version: int) -> tuple[App | None, O
     app, there = rows.row(APPS, name), rows.row(VERSIONS, (name, version))
     if there is None:
         return app, None
-    return app, OpenVersion(there.immediate, there.items, there.bytes)
+    return app, OpenVersion(there.immediate, there.items, there.bytes, there.damaged)
 
 
 def usage(rows: WorkingSet, account: Jid) -> Usage:

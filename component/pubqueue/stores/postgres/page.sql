@@ -377,21 +377,18 @@ WITH RECURSIVE walk(name) AS (
 SELECT w.name FROM (SELECT walk.name FROM walk LIMIT $3) w WHERE w.name IS NOT NULL;
 
 -- open_records: a page of open versions, of which there are few
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.id > $1 AND p.name = coalesce($2::text, p.name) AND t.owner = coalesce($3::text, t.owner)
 ORDER BY t.id LIMIT $4;
 
 -- records: a page of committed versions, of all apps and owners
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > $1 AND coalesce($2::text, $3::text) IS NULL ORDER BY t.id LIMIT $4;
 
 -- records_of_owner: the records of an account
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND $2::text IS NULL AND t.owner = $3::text AND t.id > $1 ORDER BY t.id LIMIT $4;
 
@@ -399,9 +396,10 @@ WHERE t.committed IS NOT NULL AND $2::text IS NULL AND t.owner = $3::text AND t.
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM former_node WHERE NOT telling)
-    OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < $1)
-    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
-               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+    OR EXISTS (SELECT 1 FROM txn t WHERE t.committed IS NOT NULL AND t.committed < $1 AND t.until < $1
+               AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = t.id AND committed))
+    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1 AND coalesce(committed, used) < $1
+               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id));
 
 -- contents_of_item: the contents of all items, by number
 SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
@@ -431,7 +429,5 @@ FROM (
 ) f JOIN staged s ON s.attempt_id = $1 AND s.place = f.place WHERE f.before <= greatest($4, 0) ORDER BY f.place;
 
 -- unmoved: committed versions with winners that still have to be moved
-SELECT m.name, m.version FROM (
-    SELECT DISTINCT t.id, p.name, t.version FROM attempt a JOIN txn t ON t.id = a.txn_id JOIN txn_app p ON p.id = t.app_id
-    WHERE a.committed
-) m ORDER BY m.id LIMIT $1;
+SELECT %(record)s FROM (SELECT DISTINCT txn_id FROM attempt WHERE committed) a
+JOIN txn t ON t.id = a.txn_id JOIN txn_app p ON p.id = t.app_id ORDER BY t.id LIMIT $1;

@@ -1,16 +1,15 @@
 -- Writes of staged rows.
 
 -- change_app: the last use or version of an app; its owner never changes
-UPDATE txn_app SET owner = $1, version = $2, committed = $3, used = $4
-WHERE name = $5 AND owner = $6 AND version IS NOT DISTINCT FROM $7;
+UPDATE txn_app SET owner = $1, version = $2, committed = $3, used = $4, sum = $5
+WHERE name = $6 AND owner = $7 AND version IS NOT DISTINCT FROM $8;
 
 -- drop_app: delete a writer and all its versions
 DELETE FROM txn_app WHERE name = $1 AND owner = $2 AND version IS NOT DISTINCT FROM $3;
 
 -- add_version: a new open version
-INSERT INTO txn (app_id, owner, version, immediate, began, until, items, bytes)
-SELECT id, $1::text, $2::bigint, $3::bigint <> 0, $4::bigint, $5::bigint, $6::bigint, $7::bigint
-FROM txn_app WHERE name = $8;
+INSERT INTO txn (owner, version, immediate, began, until, items, bytes, sum, app_id)
+VALUES ($1, $2, $3::bigint <> 0, $4, $5, $6, $7, $8, $9);
 
 -- place: an attempt, its version, and the number of its next row
 SELECT a.id, t.id, (SELECT coalesce(max(place), -1) + 1 FROM staged WHERE attempt_id = a.id) FROM txn_app p

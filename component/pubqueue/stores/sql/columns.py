@@ -23,7 +23,7 @@ from pubqueue.model.entities import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.model.sums import UNREADABLE, sum_of_row
+from pubqueue.model.sums import UNREADABLE, has_key, sum_of_row
 from pubqueue.model.transactions import OnTaken, Record, Totals
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ COVERED: Final = {
     "subscription": _columns("node_id jid", "subid state deliver expire remind temporary several lock_timeout qos"),
     "schedule": _columns("name", "definition source author fired_through due last error tries paused revision"),
     "registration": _columns("name", "account node queueing words disabled failures error position following runner until revision"),
+    "txn_app": _columns("name", "owner version committed"),
+    "txn": _columns("app_id version", "owner immediate began until committed on_taken dead_letter_node"),
 }
 # fmt: on
 """By table the columns of the key and the others, in the order of the statements."""
@@ -193,9 +195,15 @@ def with_payloads(session: SqlSession, rows: Iterable[Sequence[Any]]) -> list[tu
 
 
 def record_of(row: Sequence[Any]) -> Record:
-    """Make a transaction's record from its columns."""
-    row_id, app, owner, version, began, committed, items, size, *counts, on_taken, place = row
-    totals, choice = Totals(*counts), OnTaken(on_taken)
+    """Make a transaction's record from its columns; under a name that is damaged it is damaged, too."""
+    *facts, on_taken, place, app_id, immediate, until, known, of_app = row
+    row_id, app, owner, version, began, committed, items, size, *counts = facts
+    columns = app_id, version, owner, immediate, began, until, committed, on_taken, place
+    totals = Totals(*counts)
+    if not (is_whole("txn", known, columns) and has_key(of_app, app)):
+        one = Record(row_id, app, owner, version, began, committed, items, size, totals)
+        return replace(one, damaged=True)
+    choice = OnTaken(on_taken)
     return Record(row_id, app, owner, version, began, committed, items, size, totals, choice, place)
 
 

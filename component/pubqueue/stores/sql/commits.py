@@ -8,7 +8,9 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.ports import StaleError
-from pubqueue.stores.sql.columns import packed
+from pubqueue.model.sums import key_half
+from pubqueue.model.transactions import MONTH, OnTaken
+from pubqueue.stores.sql.columns import covered_sum, is_whole, packed
 from pubqueue.stores.sql.session import packed_keys
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ PEOPLE: Final = 4
 
 def commit(session: SqlSession, change: transactions.Commit) -> None:
     """Move the winners to their places, and drop everything else of the version."""
-    found = session.row("find_app", change.app, change.owner, change.at)
+    known = covered_sum("txn_app", (change.app, change.owner, None, None))
+    found = session.row("find_app", change.app, change.owner, change.at, known)
     if found is None:
         raise StaleError("app", (change.app, change.owner))
     (app,) = found
@@ -113,17 +116,25 @@ def _close(session: SqlSession, change: transactions.Commit, app: int) -> None:
     counts = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
     record = change.owner, change.version, *times, change.items, change.bytes, *counts
     choice = change.on_taken.value, change.dead_letter_node
-    session.must("add_record", 1, app, *record, *choice)
-    moment = change.version, change.at, change.at
-    session.must("change_last_version", 1, *moment, app, change.version)
+    ends = change.at, change.at
+    columns = app, change.version, change.owner, False, times[0], *ends, *choice
+    session.must("add_record", 1, app, *record, *choice, covered_sum("txn", columns))
+    mark = change.version, change.at
+    known = covered_sum("txn_app", (change.app, change.owner, *mark))
+    session.must("change_last_version", 1, *mark, change.at, known, app, change.version)
 
 
 def abort(session: SqlSession, change: transactions.Abort) -> None:
-    """Drop an open version, or some attempts at it; do nothing if it does not exist."""
+    """Drop an open version, or some attempts at it; do nothing if it does not exist. A damaged row is never a committed one here."""
     row = session.row("waiting_version", change.app, change.version)
     if row is None:
         return
-    transaction, owner, items, size, until, app = row
+    transaction, items, size, *columns, known, owner = row
+    app, _, its_owner, _, _, until, committed, *_ = columns
+    whole = is_whole("txn", known, columns)
+    if whole and committed is not None:
+        return
+    owner = its_owner if whole else owner
     if change.attempts is None:
         session.run("drop_attempts", transaction)
     else:
@@ -150,7 +161,37 @@ def sweep(session: SqlSession, change: transactions.Sweep) -> None:
     session.run("sweep_nodes", people)
     session.run("sweep_usage")
     session.run("sweep_records", change.before, change.limit)
-    session.run("sweep_apps", change.before)
+    _sweep_apps(session, change)
+
+
+def _sweep_apps(session: SqlSession, change: transactions.Sweep) -> None:
+    """Drop apps without recent use. The last version of a damaged one is not known: it is put off, and never dropped."""
+    for app, *columns, known in session.rows("old_apps", change.before, change.limit):
+        if is_whole("txn_app", known, columns):
+            session.run("sweep_app", app)
+        else:
+            session.run("put_off_app", change.before + MONTH, app)
+
+
+def restore(session: SqlSession, change: transactions.Restore) -> None:
+    """Write the mark of an app again, and the row of a committed version."""
+    new = change.app
+    mark = new.name, new.owner, new.version, new.committed
+    (app,) = damaged_apps(session, new.name) or (None,)
+    if app is not None:
+        known = covered_sum("txn_app", mark)
+        session.must("restore_app", 1, *mark, new.used, known, app)
+    if change.record is not None:
+        (app,) = session.row("app_id", new.name)
+        at = new.committed
+        columns = app, change.record, new.owner, False, at, at, at, OnTaken.FAIL.value, None
+        session.must("restore_record", 1, new.owner, at, covered_sum("txn", columns), *columns[:2])
+
+
+def damaged_apps(session: SqlSession, name: str) -> list[int]:
+    """Return the number of the app of this name if its row is damaged, even in the name."""
+    rows = session.rows("find_apps", name, key_half(name))
+    return [row[0] for row in rows if not is_whole("txn_app", row[-1], row[1:-1])][:1]
 
 
 # Writes the rows that wait for commits: apps, open versions, attempts, accounts, and the staged items.
@@ -164,7 +205,8 @@ def write_versions(
         before, now = write.before, write.after
         if before is None and now is not None:
             facts = now.owner, now.number, int(now.immediate), now.began, now.until
-            session.must("add_version", 1, *facts, now.items, now.bytes, now.app)
+            app = _app_id(session, now.app)
+            session.must("add_version", 1, *facts, now.items, now.bytes, _sum_of(app, now), app)
         elif before is not None:
             key = before.app, before.number
             if now is None:
@@ -172,7 +214,22 @@ def write_versions(
                 session.must("drop_version", 1, *key)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
-                session.must("change_version", 1, *more, now.until, *key)
+                app = _app_id(session, now.app)
+                session.must("change_version", 1, *more, now.until, _sum_of(app, now), app, key[1])
+
+
+def _app_id(session: SqlSession, name: str) -> int:
+    row = session.row("app_id", name)
+    if row is None:
+        raise StaleError("app", name)
+    return int(row[0])
+
+
+def _sum_of(app: int, one: transactions.Version) -> int:
+    """Return the checksum of an open version."""
+    facts = one.owner, int(one.immediate), one.began, one.until
+    columns = app, one.number, *facts, None, OnTaken.FAIL.value, None
+    return covered_sum("txn", columns, damaged=one.damaged)
 
 
 def write_attempts(

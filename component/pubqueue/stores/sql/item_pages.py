@@ -10,14 +10,14 @@ from pubqueue.engine.rows import Conflict
 from pubqueue.model.entities import NO_TIME, Draft, Item, ItemId, NodeName, State
 from pubqueue.model.replies import ItemEntry
 from pubqueue.model.transactions import StagedItem, TakenId, WinnerRow
-from pubqueue.stores.sql.columns import items_of, unpacked, with_payloads
+from pubqueue.stores.sql.columns import items_of, record_of, unpacked, with_payloads
 from pubqueue.stores.sql.session import SqlSession, firsts, packed_keys, paged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.engine.rows import Judged
-    from pubqueue.model.transactions import SetAside
+    from pubqueue.model.transactions import Record, SetAside
     from pubqueue.stores.sql.session import Values
 
 
@@ -277,9 +277,9 @@ def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerR
 
 def unmoved(
     session: SqlSession, _which: listings.Unmoved, _after: object, limit: int
-) -> list[tuple[str, int]]:
+) -> list[Record]:
     """Return committed versions with rows that are still to be moved."""
-    return session.rows("unmoved", limit)
+    return [record_of(row) for row in session.rows("unmoved", limit)]
 
 
 # The winners of one version. The only judgement made here is whether bytes are equal.

@@ -13,6 +13,7 @@ from pubqueue.engine import listings as li
 from pubqueue.engine.rows import (
     AFFILIATIONS,
     ANSWERED,
+    APPS,
     ATTEMPTS,
     FINISHED,
     KEPT_MESSAGES,
@@ -37,8 +38,8 @@ from pubqueue.engine.rows import (
 from pubqueue.model import records
 from pubqueue.model.entities import ItemId, Jid, Millis, NodeName
 from pubqueue.model.schedules import Definition, Schedule, Source
-from pubqueue.model.sums import DAMAGED
-from pubqueue.model.transactions import Version
+from pubqueue.model.sums import DAMAGED, has_key, key_half
+from pubqueue.model.transactions import App, Version
 from pubqueue.stores.sql import commits
 from pubqueue.stores.sql.columns import affiliation_of, covered_sum, is_whole
 from pubqueue.stores.sql.session import SqlSession, packed_keys, paged
@@ -166,8 +167,8 @@ def load_kind(
     sql = sql_of(kind)
     asked = sql.ask(session, kind.name, needs.of[kind])
     yield
-    if found := list(asked):
-        rows.of[kind] = sql.made(session, kind, found)
+    if (found := list(asked)) and (made := sql.made(session, kind, found)):
+        rows.of[kind] = made
 
 
 def sql_of(kind: RowKind[Any, Any]) -> KindInSql:
@@ -238,11 +239,39 @@ def _used_key_cells(_session: SqlSession, _kind: object, row: records.UsedKey) -
     return (row.account, row.content, row.until, row.size, *answer), (row.mark,), (row.until,)
 
 
+def _ask_apps(session: SqlSession, query: str, names: set[str]) -> Iterable[Any]:
+    return session.ask_keys(query, [(name, key_half(name)) for name in names])
+
+
+def _apps(_session: SqlSession, _kind: object, found: list[Any]) -> list[App]:
+    """Make apps; a row that has another name, and the checksum of the one that was asked for, is that of a damaged app."""
+    rows: dict[str, App] = {}
+    for asked, name, owner, version, committed, used, known in found:
+        whole = is_whole("txn_app", known, (name, owner, version, committed))
+        if whole and name == asked:
+            rows.setdefault(asked, App(name, owner, version, committed, used))
+        elif name == asked or (not whole and has_key(known, asked)):
+            rows[asked] = App(asked, owner, version, committed, used, damaged=True)
+    return list(rows.values())
+
+
+def _app_cells(_session: SqlSession, _kind: object, row: App) -> Cells:
+    mark = row.owner, row.version, row.committed
+    known = covered_sum("txn_app", (row.name, *mark), damaged=row.damaged)
+    return (*mark, row.used, known), (row.name,), (row.owner, row.version)
+
+
 def _versions(_session: SqlSession, _kind: object, found: list[Any]) -> list[Version]:
-    return [
-        Version(app, number, owner, immediate != 0, *facts)
-        for app, number, owner, immediate, *facts in found
-    ]
+    """Make open versions: of committed ones that are whole there is none."""
+    rows = []
+    for app, items, size, *columns, known in found:
+        _, number, owner, immediate, began, until, committed, *_ = columns
+        whole = is_whole("txn", known, columns)
+        if committed is None or not whole:
+            times = began, until
+            one = Version(app, number, owner, immediate != 0, *times, items, size, not whole)
+            rows.append(one)
+    return rows
 
 
 def _ask_staged(session: SqlSession, query: str, keys: set[StagedKey]) -> Iterable[Any]:
@@ -317,6 +346,7 @@ SQL: Final[dict[RowKind[Any, Any], KindInSql]] = {
     ANSWERED:     KindInSql(made=_answered, cells=_answered_cells, batched=True),
     KEPT_MESSAGES: KindInSql(made=messages, cells=cells, batched=True),
     MESSAGE_TOTALS: KindInSql(batched=True),
+    APPS:         KindInSql(ask=_ask_apps, made=_apps, cells=_app_cells),
     VERSIONS:     KindInSql(made=_versions, write=commits.write_versions),
     ATTEMPTS:     KindInSql(write=commits.write_attempts),
     WAITING:      KindInSql(write=commits.write_waiting),

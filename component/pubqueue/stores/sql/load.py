@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pubqueue.engine.ports import FAR
 from pubqueue.engine.rows import HELD, Due, Passed, Ready, Rows, up_to
 from pubqueue.model.entities import Jid, Millis
-from pubqueue.rules.expire import item_key, lease_key
-from pubqueue.stores.sql.columns import item_of, items_of, node_of, subscription_of, with_payloads
+from pubqueue.rules.expire import item_key, lease_key, of_version
+from pubqueue.stores.sql.columns import (
+    is_whole,
+    item_of,
+    items_of,
+    node_of,
+    subscription_of,
+    with_payloads,
+)
 from pubqueue.stores.sql.kinds import load_kind
 from pubqueue.stores.sql.session import packed_keys
 
@@ -145,7 +152,7 @@ def due(session: SqlSession, now: Millis, limit: int) -> Due:
         locks=_ready_items(session, "due_locks", now, limit, unread),
         lives=_ready_items(session, "due_lives", now, limit, unread),
         delayed=_ready_items(session, "due_delayed", now, limit, unread),
-        versions=session.rows("due_versions", now, limit),
+        versions=_versions(session, now, limit, unread),
         leases=_leases(session, now, limit, unread),
         unread=unread,
     )
@@ -160,6 +167,21 @@ def _ready_items(
     return _read(
         there, partial(item_of, names), lambda row: item_key(names[row[0]], _name(row[2])), unread
     )
+
+
+def _versions(
+    session: SqlSession, now: Millis, limit: int, unread: list[Key]
+) -> list[tuple[str, int]]:
+    """Return open versions that have expired; of one that is damaged it is not known."""
+
+    def read(row: Sequence[Any]) -> tuple[str, int]:
+        app, *columns, known = row
+        if not is_whole("txn", known, columns):
+            raise ValueError("the row is damaged")
+        return app, columns[1]
+
+    rows = session.rows_as_found("due_versions", now, limit)
+    return _read(rows, read, lambda row: of_version(_name(row[0]), row[2]), unread)
 
 
 def _leases(session: SqlSession, now: Millis, limit: int, unread: list[Key]) -> list[Subscription]:

@@ -10,8 +10,8 @@ from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription,
 from pubqueue.model.records import Alert, Event, EventKind, Holding
 from pubqueue.model.replies import EventEntry, NodeEntry
 from pubqueue.model.sums import has_key
-from pubqueue.model.transactions import Attempt, Record
-from pubqueue.stores.sql import item_pages, kinds
+from pubqueue.model.transactions import APART, Attempt, Record
+from pubqueue.stores.sql import commits, item_pages, kinds
 from pubqueue.stores.sql.columns import (
     COVERED,
     affiliation_of,
@@ -24,7 +24,7 @@ from pubqueue.stores.sql.item_pages import BACK, BEHIND_ALL
 from pubqueue.stores.sql.session import SqlSession, firsts, packed_keys, paged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pubqueue.engine.rows import AffiliationRow
 
@@ -198,11 +198,14 @@ def _row_sums(
         else (f"sums_of_{table}", (*(after or (-1, "")), limit))
     )
     return [
-        listings.RowSum(
-            (one, two), f"{table} {' '.join(map(str, row[:keys]))}", known, covered_sum(table, row)
-        )
+        listings.RowSum((one, two), _key_of(table, row[:keys]), known, covered_sum(table, row))
         for one, two, known, *row in session.rows(query, *values)
     ]
+
+
+def _key_of(table: str, key: Sequence[object]) -> str:
+    """Return the key of a row in words."""
+    return " ".join([table, *map(str, key)]).replace(APART, " ")
 
 
 def connections_of(
@@ -462,6 +465,24 @@ def _record(
     return [record_of(row) for row in rows][:limit]
 
 
+SOME: Final = 20
+"""Records that are read together to find one that is whole."""
+
+
+def _newest_record(
+    session: SqlSession, which: listings.NewestRecord, _after: object, limit: int
+) -> list[Record]:
+    """Return the newest record that is whole, of an app whose row is damaged."""
+    for app in commits.damaged_apps(session, which.app):
+        highest = listings.UNBOUNDED
+        while rows := session.rows("newest_records", app, highest, SOME):
+            found = [record_of((row[0], which.app, *row[2:])) for row in rows]
+            if whole := [one for one in found if not one.damaged]:
+                return whole[:limit]
+            highest = found[-1].version - 1
+    return []
+
+
 def _litter(
     session: SqlSession, which: listings.Sweepable, _after: object, limit: int
 ) -> list[bool]:
@@ -498,6 +519,7 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     listings.AgedEvents:            _aged,
     listings.Records:               _records,
     listings.RecordOf:              _record,
+    listings.NewestRecord:          _newest_record,
     listings.Sweepable:             _litter,
     listings.Forgettable:           _forgettable,
     listings.AttemptsOf:            _attempts,

@@ -255,6 +255,12 @@ SUBSCRIPTION: Final = (
 )
 """Those of a subscription."""
 
+RECORD: Final = (
+    "t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds, "
+    "t.on_taken, t.dead_letter_node, t.app_id, t.immediate, t.until, t.sum, p.sum"
+)
+"""Those of a version of an app, open or committed, and the checksum that is about its name; the alias of the app is p."""
+
 READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
 """The condition for ready items, word for word as in the partial index."""
 
@@ -286,6 +292,7 @@ MACROS: Final = {
     "%(item)s": ITEM,
     "%(node)s": NODE,
     "%(subscription)s": SUBSCRIPTION,
+    "%(record)s": RECORD,
     "%(done)s": DONE.strip(),
     "%(ready)s": READY,
     "%(place)s": PLACE,

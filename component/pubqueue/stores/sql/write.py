@@ -13,7 +13,7 @@ from pubqueue.engine.rows import KINDS, Judged
 from pubqueue.model import changes
 from pubqueue.model.entities import State, account_of
 from pubqueue.model.records import Event, EventKind
-from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, Sweep
+from pubqueue.model.transactions import Abort, Commit, Moved, Restore, SetAside, Sweep
 from pubqueue.rules.event_log import REPLACED
 from pubqueue.stores.sql import commits, item_pages
 from pubqueue.stores.sql.columns import (
@@ -552,6 +552,7 @@ BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
     Commit:       commits.commit,
     Moved:        commits.moved,
     Abort:        commits.abort,
+    Restore:      commits.restore,
     Sweep:        commits.sweep,
     Judged:       item_pages.judge,
 }

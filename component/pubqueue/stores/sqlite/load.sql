@@ -97,13 +97,17 @@ FROM json_each(?) k CROSS JOIN kept_message m ON m.mark = k.value;
 -- message_totals: the totals of kept messages, by account
 SELECT t.account, t.messages, t.byte_count, t.remembered FROM json_each(?) k CROSS JOIN message_total t ON t.account = k.value;
 
--- apps: writers of transactions by name
-SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_each(?) k CROSS JOIN txn_app p ON p.name = k.value;
-
--- versions: open versions by app and number
-SELECT p.name, t.version, t.owner, t.immediate, t.began, t.until, t.items, t.bytes FROM json_each(?) k
+-- apps: writers of transactions: by name, and by the half of the checksum that is about the name
+SELECT json_extract(k.value, '$[0]'), p.name, p.owner, p.version, p.committed, p.used, p.sum FROM json_each(?1) k
 CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
-CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]') AND t.committed IS NULL;
+UNION ALL SELECT json_extract(k.value, '$[0]'), p.name, p.owner, p.version, p.committed, p.used, p.sum FROM json_each(?1) k
+CROSS JOIN txn_app p ON p.sum >> 32 = json_extract(k.value, '$[1]');
+
+-- versions: versions by app and number, open or not: in a damaged row nothing says that it is
+SELECT p.name, t.items, t.bytes, t.app_id, t.version, t.owner, t.immediate, t.began, t.until, t.committed, t.on_taken, t.dead_letter_node, t.sum
+FROM json_each(?) k
+CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
+CROSS JOIN txn t ON t.app_id = p.id AND t.version = json_extract(k.value, '$[1]');
 
 -- attempts: attempts at parts of open versions
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped FROM json_each(?) k

@@ -327,21 +327,18 @@ WITH RECURSIVE walk(name) AS (
 SELECT name FROM walk WHERE name IS NOT NULL;
 
 -- open_records: a page of open versions, of which there are few
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t INDEXED BY txn_open JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.id > ?1 AND p.name = coalesce(?2, p.name) AND t.owner = coalesce(?3, t.owner)
 ORDER BY t.id LIMIT ?4;
 
 -- records: a page of committed versions
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
 -- records_of_owner: the records of an account
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
@@ -349,9 +346,10 @@ WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
-    OR EXISTS (SELECT 1 FROM txn WHERE committed IS NOT NULL AND committed < ?1)
-    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
-               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
+    OR EXISTS (SELECT 1 FROM txn t WHERE t.committed IS NOT NULL AND t.committed < ?1 AND t.until < ?1
+               AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = t.id AND committed))
+    OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1 AND coalesce(committed, used) < ?1
+               AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id));
 
 -- contents_of_item: the contents of all items, by number
 SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s
@@ -379,5 +377,5 @@ SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.siz
 FROM staged s WHERE s.attempt_id = ? AND s.row > ? ORDER BY s.row LIMIT ?;
 
 -- unmoved: committed versions with winners that still have to be moved
-SELECT DISTINCT p.name, t.version FROM attempt a CROSS JOIN txn t ON t.id = a.txn_id CROSS JOIN txn_app p ON p.id = t.app_id
-WHERE a.committed ORDER BY a.txn_id LIMIT ?;
+SELECT %(record)s FROM (SELECT DISTINCT txn_id FROM attempt WHERE committed) a
+CROSS JOIN txn t ON t.id = a.txn_id CROSS JOIN txn_app p ON p.id = t.app_id ORDER BY a.txn_id LIMIT ?;

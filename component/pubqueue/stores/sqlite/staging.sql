@@ -1,14 +1,14 @@
 -- Writes of staged rows.
 
 -- change_app: the last use or version of an app; its owner never changes
-UPDATE txn_app SET owner = ?, version = ?, committed = ?, used = ? WHERE name = ? AND owner = ? AND version IS ?;
+UPDATE txn_app SET owner = ?, version = ?, committed = ?, used = ?, sum = ? WHERE name = ? AND owner = ? AND version IS ?;
 
 -- drop_app: delete a writer and all its versions
 DELETE FROM txn_app WHERE name = ? AND owner = ? AND version IS ?;
 
 -- add_version: a new open version
-INSERT INTO txn (app_id, owner, version, immediate, began, until, items, bytes)
-SELECT id, ?, ?, ?, ?, ?, ?, ? FROM txn_app WHERE name = ?;
+INSERT INTO txn (owner, version, immediate, began, until, items, bytes, sum, app_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- place: an attempt, its version, and the number of its next row
 SELECT a.id, t.id, (SELECT coalesce(max(row), -1) + 1 FROM staged WHERE attempt_id = a.id) FROM txn_app p

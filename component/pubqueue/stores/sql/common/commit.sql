@@ -16,7 +16,7 @@ DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = $1);
 DELETE FROM met WHERE node = $1 AND state IS NOT NULL;
 
 -- find_app: an app, if it exists; its owner never changes
-INSERT INTO txn_app (name, owner, used) VALUES ($1, $2, $3)
+INSERT INTO txn_app (name, owner, used, sum) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE txn_app.owner = excluded.owner RETURNING id;
 
 -- waiting_until: the staged totals of an app's versions up to this one, and when this one began
@@ -35,8 +35,8 @@ DELETE FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
 
 -- add_record: the record of a committed version; a new row, so that ids rise in the order of commits
 INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds,
-    on_taken, dead_letter_node)
-VALUES ($1, $2, $3, false, $4, $5::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12);
+    on_taken, dead_letter_node, sum)
+VALUES ($1, $2, $3, false, $4, $5::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12, $13);
 
 -- attach_winners: attach the winners to the record
 UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = $1 AND version = $2) WHERE txn_id = $3 AND committed;
@@ -48,11 +48,22 @@ WHERE committed AND txn_id = (
 ) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
 -- change_last_version: the last committed version of the app
-UPDATE txn_app SET version = $1, committed = $2, used = $3 WHERE id = $4 AND (version IS NULL OR version < $5);
+UPDATE txn_app SET version = $1, committed = $2, used = $3, sum = $4 WHERE id = $5 AND (version IS NULL OR version < $6);
 
 -- waiting_version: the staged totals of one version
-SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
-WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;
+SELECT t.id, t.items, t.bytes, t.app_id, t.version, t.owner, t.immediate, t.began, t.until, t.committed, t.on_taken, t.dead_letter_node, t.sum, p.owner
+FROM txn t JOIN txn_app p ON p.id = t.app_id WHERE p.name = $1 AND t.version = $2;
+
+-- find_apps: apps by the name, and by the half of the checksum that is about it
+SELECT id, name, owner, version, committed, sum FROM txn_app WHERE name = $1
+UNION SELECT id, name, owner, version, committed, sum FROM txn_app WHERE sum >> 32 = $2;
+
+-- restore_app: write the mark of an app again
+UPDATE txn_app SET name = $1, owner = $2, version = $3, committed = $4, used = $5, sum = $6 WHERE id = $7;
+
+-- restore_record: write the row of a committed version again
+UPDATE txn SET owner = $1, immediate = false, began = $2::bigint, until = $2::bigint, committed = $2::bigint, on_taken = 'fail',
+    dead_letter_node = NULL, sum = $3 WHERE app_id = $4 AND version = $5;
 
 -- drop_attempts: drop the attempts at this version
 UPDATE attempt SET txn_id = NULL WHERE txn_id = $1;
@@ -91,10 +102,18 @@ DELETE FROM contents WHERE id IN (
 -- sweep_usage: accounts without staged items
 DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
 
--- sweep_records: records that are too old
-DELETE FROM txn WHERE id IN (SELECT id FROM txn WHERE committed IS NOT NULL AND committed < $1 LIMIT $2);
-
--- sweep_apps: apps without recent use; those with open versions stay
-DELETE FROM txn_app WHERE used < $1 AND NOT EXISTS (
-    SELECT 1 FROM txn t WHERE t.app_id = txn_app.id AND t.committed IS NULL
+-- sweep_records: records that are too old, by both of their times, and have no winners to move
+DELETE FROM txn WHERE id IN (
+    SELECT t.id FROM txn t WHERE t.committed IS NOT NULL AND t.committed < $1 AND t.until < $1
+        AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = t.id AND committed) LIMIT $2
 );
+
+-- old_apps: apps without recent use, by both of their times; those with open versions, or records, stay
+SELECT id, name, owner, version, committed, sum FROM txn_app
+WHERE used < $1 AND coalesce(committed, used) < $1 AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = txn_app.id) LIMIT $2;
+
+-- sweep_app: an app without recent use
+DELETE FROM txn_app WHERE id = $1;
+
+-- put_off_app: look at an app again later
+UPDATE txn_app SET used = $1 WHERE id = $2;

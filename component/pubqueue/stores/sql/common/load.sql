@@ -16,7 +16,8 @@ FROM subscription s %(join)s node n ON n.id = s.node_id
 WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= $1 ORDER BY coalesce(s.remind, s.expire) LIMIT $2;
 
 -- due_versions: open versions that have expired
-SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
+SELECT p.name, t.app_id, t.version, t.owner, t.immediate, t.began, t.until, t.committed, t.on_taken, t.dead_letter_node, t.sum
+FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= $1 ORDER BY t.until LIMIT $2;
 
 -- registrations: registrations of pushes, by name

@@ -144,18 +144,21 @@ SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM
 SELECT max(e.seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT $2) e WHERE e.at < $1;
 
 -- records_of_app: the records of an app; its owner does not change
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.app_id = (SELECT id FROM txn_app WHERE name = $2 AND owner = coalesce($3::text, owner))
     AND t.id > $1
 ORDER BY t.id LIMIT $4;
 
 -- record: a committed version of an app
-SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
-    t.on_taken, t.dead_letter_node
+SELECT %(record)s
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NOT NULL;
+
+-- newest_records: committed versions of an app up to one, the highest first
+SELECT %(record)s
+FROM txn t JOIN txn_app p ON p.id = t.app_id
+WHERE t.app_id = $1 AND t.version <= $2 AND t.committed IS NOT NULL ORDER BY t.version DESC LIMIT $3;
 
 -- forgettable: how many ids of finished work no longer count, or settled locks, keys, answers to pings or deliveries, whichever are most, counted up to a limit
 SELECT max(old.count) FROM (
@@ -247,3 +250,17 @@ FROM registration WHERE name > $2 AND $1 <= 0 ORDER BY name LIMIT $3;
 -- registration_without_sum: registrations that have no checksum
 SELECT 0::bigint, name, sum, name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
 FROM registration WHERE sum IS NULL ORDER BY name || '' LIMIT $1;
+
+-- sums_of_txn_app: all apps
+SELECT id, '', sum, name, owner, version, committed FROM txn_app WHERE id > $1 AND $2 = '' ORDER BY id LIMIT $3;
+
+-- txn_app_without_sum: apps that have no checksum
+SELECT id, '', sum, name, owner, version, committed FROM txn_app WHERE sum IS NULL ORDER BY id + 0 LIMIT $1;
+
+-- sums_of_txn: all versions, open or committed
+SELECT id, '', sum, app_id, version, owner, immediate, began, until, committed, on_taken, dead_letter_node
+FROM txn WHERE id > $1 AND $2 = '' ORDER BY id LIMIT $3;
+
+-- txn_without_sum: versions that have no checksum
+SELECT id, '', sum, app_id, version, owner, immediate, began, until, committed, on_taken, dead_letter_node
+FROM txn WHERE sum IS NULL ORDER BY id + 0 LIMIT $1;

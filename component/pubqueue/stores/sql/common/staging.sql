@@ -1,11 +1,14 @@
 -- Staged rows: the statements that are the same in both dialects. See `sql/statements.py`.
 
 -- add_app: a new writer
-INSERT INTO txn_app (owner, version, committed, used, name) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO txn_app (owner, version, committed, used, sum, name) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- app_id: the number of an app
+SELECT id FROM txn_app WHERE name = $1;
 
 -- change_version: the new totals of an open version, and its expiry
-UPDATE txn SET items = items + $1, bytes = bytes + $2, until = $3
-WHERE app_id = (SELECT id FROM txn_app WHERE name = $4) AND version = $5 AND committed IS NULL;
+UPDATE txn SET items = items + $1, bytes = bytes + $2, until = $3, sum = $4
+WHERE app_id = $5 AND version = $6 AND committed IS NULL;
 
 -- drop_attempts_at_version: drop the attempts at an open version
 UPDATE attempt SET txn_id = NULL WHERE txn_id = (

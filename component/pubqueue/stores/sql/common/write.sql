@@ -157,3 +157,9 @@ UPDATE schedule SET sum = $1 WHERE name = $3 AND $2 = 0 AND sum + 0 IS NULL;
 
 -- note_sum_of_registration: the checksum of a row that has none
 UPDATE registration SET sum = $1 WHERE name = $3 AND $2 = 0 AND sum + 0 IS NULL;
+
+-- note_sum_of_txn_app: the checksum of a row that has none
+UPDATE txn_app SET sum = $1 WHERE id = $2 AND $3 = '' AND sum + 0 IS NULL;
+
+-- note_sum_of_txn: the checksum of a row that has none
+UPDATE txn SET sum = $1 WHERE id = $2 AND $3 = '' AND sum + 0 IS NULL;
