@@ -29,18 +29,20 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits
 from harness.batches.two_shells import PostgresShell
 
+from pubqueue.engine.batch import run
 from pubqueue.engine.listings import FreeSubscriptions
 from pubqueue.engine.ports import StoreError
-from pubqueue.model.decision import Refused
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import AccessModel, Affiliation, ItemId, Jid, NodeName
 from pubqueue.model.notices import Deliver
 from pubqueue.model.records import Registration
 from pubqueue.model.replies import Described
 from pubqueue.model.schedules import Definition
-from pubqueue.model.transactions import Mark
+from pubqueue.model.transactions import Committed, Mark, key_of
 from pubqueue.rules.audience import NextSubscribers
 from pubqueue.rules.damage import EndDamaged
 from pubqueue.rules.discovery import Describe
+from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Create, GetAffiliations, SetAffiliations
 from pubqueue.rules.publication import Publish
@@ -48,7 +50,7 @@ from pubqueue.rules.registrations import ListRegistrations, Register
 from pubqueue.rules.retrieve import ReadNewer, Retrieve
 from pubqueue.rules.schedules import AddSchedule, ListSchedules
 from pubqueue.rules.seek import Seek
-from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.staging import AskLastVersion, ListTransactions, StagePublish
 from pubqueue.rules.subscribe import Subscribe
 from pubqueue.stores import run_read_only
 from pubqueue.stores.sql.columns import COVERED
@@ -59,7 +61,9 @@ from pubqueue.wiring.checking import see_that_contents_are_sound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pubqueue.engine.ports import Transaction
     from pubqueue.model.entities import Draft
+    from pubqueue.rules.commit import CommitVersion
 
 KEPT, NIGHTLY, NEWS = NodeName("kept"), NodeName("nightly"), NodeName("news")
 ITEMS: Final = 16
@@ -322,6 +326,8 @@ def flip_settings(shell: Shell, seed: int, share: float = 1.0) -> Counter[Outcom
     outcomes: Counter[Outcome] = Counter()
     before = granted(shell, PEOPLE)
     for table, (key, rest) in COVERED.items():
+        if table in OF_TRANSACTIONS:
+            continue
         columns = *key, *rest
         keys = ("id",) if table in {"node", "subscription"} else key
         found = shell.connection.execute(f"SELECT {', '.join((*keys, *columns))} FROM {table}")
@@ -370,6 +376,147 @@ def _settings_judged(
     return Outcome("not found", f"{column} of {table} is {new!r}, and check is good")
 
 
+# Rows of transactions. Each flip is tried with requests that are undone again: what was committed stays committed, once, and what was
+# not is committed as it was staged, or not at all.
+
+OF_TRANSACTIONS: Final = ("txn_app", "txn")
+WRITERS: Final = {"nightly": "etl@x/1", "hourly": "etl@x/1", "yearly": "boss@x/1"}
+LAST: Final = 3
+"""Each app has committed this many versions, and has staged the next one."""
+
+Said = dict[tuple[str, str], Any]
+
+
+class _UndoneError(StoreError):
+    """Ends a transaction that is not to be committed."""
+
+
+def _app(name: str) -> str:
+    return key_of(Jid(WRITERS[name].partition("/")[0]), name)
+
+
+def _stages(name: str, version: int, *, immediate: bool = False) -> StagePublish:
+    items = tuple([draft(f"{name}-{version}-{n}") for n in range(2)])
+    mark = Mark(_app(name), version, 0, 0, immediate=immediate)
+    return StagePublish(Publish(who(WRITERS[name]), NIGHTLY, items), mark)
+
+
+def _commits(name: str, version: int) -> CommitVersion:
+    return commits((0, 0, 2), version=version, by=WRITERS[name], app=_app(name))
+
+
+def furnish_transactions(shell: Shell) -> None:
+    """Fill a store with apps that have committed versions, of which nothing but the marks is left, and with open versions."""
+    shell.do(a_queue(NIGHTLY))
+    shell.do(joins(ANN, 99, node=NIGHTLY))
+    for name in WRITERS:
+        for version in range(1, LAST + 1):
+            shell.do(_stages(name, version))
+            assert isinstance(shell.do(_commits(name, version)), Committed)
+            shell.batch(everywhere=True)
+            shell.do(retracts(ANN, *[f"{name}-{version}-{n}" for n in range(2)], node=NIGHTLY))
+        shell.do(_stages(name, LAST + 1, immediate=name == "hourly"))
+
+
+def said(shell: Shell) -> Said:
+    """Return what is answered about each app, by app and question; nothing of it is kept."""
+    answers: Said = {}
+    for name, jid in WRITERS.items():
+        questions = {
+            "the last version": (AskLastVersion(who(jid), _app(name)),),
+            "a commit once more": (_commits(name, LAST),),
+            "the next commit": (Expire(), _commits(name, LAST + 1)),
+        }
+        for what, requests in questions.items():
+            reply = _undone(shell, *requests)
+            if isinstance(reply, Committed) and reply.already:
+                reply = "committed"
+            answers[name, what] = reply
+        again = _undone(shell, _stages(name, LAST), _commits(name, LAST + 1))
+        answers[name, "a batch once more"] = again
+    for jid in (*dict.fromkeys(WRITERS.values()), PEOPLE[3]):
+        for is_open in (True, False):
+            found = shell.do(ListTransactions(who(jid), is_open))
+            answers[jid, f"list {is_open}"] = frozenset(getattr(found, "records", ()))
+    return answers
+
+
+def _undone(shell: Shell, *requests: Any) -> Any:  # any reply
+    """Return the reply to the last request of a batch that is not committed; a refusal of another is one of it."""
+    replies = []
+
+    def job(tx: Transaction) -> None:
+        shell.rows.begin(tx)
+        shell.changes.begin(shell.now, foreign=tx.foreign)
+        how: Any = {"dispatching": False, "everywhere": False}
+        done = run(shell.context(), shell.changes, tx, requests, **how)
+        replies.extend(one.reply for one in done.decisions)
+        raise _UndoneError("nothing of it is kept")
+
+    with suppress(_UndoneError):
+        shell.transact(job)
+    shell.changes.forget()
+    return next((one for one in replies if isinstance(one, Refused)), replies[-1])
+
+
+def flip_transactions(shell: Shell, seed: int, share: float = 1.0) -> Counter[Outcome]:
+    """Flip one bit in each column of each row, or in a share of them."""
+    furnish_transactions(shell)
+    random = Random(seed)
+    outcomes: Counter[Outcome] = Counter()
+    before = said(shell)
+    for table in OF_TRANSACTIONS:
+        columns = [name for part in COVERED[table] for name in part]
+        found = shell.connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}")
+        for number, *values in found.fetchall():
+            for column, value in zip(columns, values, strict=True):
+                if not value or isinstance(value, bool) or random.random() > share:
+                    continue
+                new = _flipped(random, value)
+                if not _put(shell, table, column, new, {"id": number}):
+                    outcomes[Outcome("refused by the store")] += 1
+                    continue
+                outcomes[_transactions_judged(shell, before, (table, column, new))] += 1
+                _put(shell, table, column, value, {"id": number})
+    return outcomes
+
+
+def _transactions_judged(shell: Shell, before: Said, flip: tuple[str, str, Any]) -> Outcome:
+    """Say what became of a flip: each answer is as it was, or refuses. A version under another number is not there to be committed."""
+    table, column, new = flip
+    shell.changes.forget()
+    after = said(shell)
+    lost = (
+        {Refusal.NOT_AS_STAGED}
+        if (table, column) in {("txn", "version"), ("txn", "app_id")}
+        else set()
+    )
+    refused = {
+        question[0]
+        for question, reply in after.items()
+        if isinstance(reply, Refused) and reply.refusal in {Refusal.INTERNAL_FAULT, *lost}
+    }
+    wrong = [
+        f"{question}: {reply}"
+        for question, reply in after.items()
+        if (
+            not reply <= before[question]
+            if isinstance(reply, frozenset)
+            else reply != before[question]
+        )
+        and not (isinstance(reply, Refused) and reply.refusal in {Refusal.INTERNAL_FAULT, *lost})
+    ]
+    if len(refused) > 1 and column not in {"app_id", "name"}:
+        wrong.append(f"{sorted(refused)} are refused together")
+    if wrong:
+        return Outcome("more", f"{column} of {table}, now {new!r}: {wrong[:3]}")
+    try:
+        shell.look_within(see_that_contents_are_sound)
+    except StoreError:
+        return Outcome("refused" if refused else "check alone")
+    return Outcome("not found", f"{column} of {table} is {new!r}, and check is good")
+
+
 def _put(
     shell: Shell, table: str, column: str, value: Any, where: dict[str, Any]
 ) -> bool:  # of a column
@@ -407,7 +554,11 @@ def _flipped(random: Random, value: Any) -> Any:  # of a column
                 return text
 
 
-FLIPS: Final = {"rows": flip_rows, "rows of settings": flip_settings}
+FLIPS: Final = {
+    "rows": flip_rows,
+    "rows of settings": flip_settings,
+    "rows of transactions": flip_transactions,
+}
 
 
 @click.command(context_settings={"show_default": True})

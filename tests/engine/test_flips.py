@@ -5,10 +5,10 @@ from contextlib import closing
 import pytest
 from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
-from proof.flips import flip_file, flip_rows, flip_settings
+from proof.flips import flip_file, flip_rows, flip_settings, flip_transactions
 
 from pubqueue.engine import damage
-from pubqueue.stores.sql import columns, kinds
+from pubqueue.stores.sql import columns, commits, kinds, load
 
 
 def broken(outcomes):
@@ -55,3 +55,17 @@ def test_what_anyone_would_gain_without_the_comparison_is_noticed(shell, monkeyp
     for chapter in (columns, kinds):
         monkeypatch.setattr(chapter, "is_whole", lambda _table, _known, _columns: True)
     assert "more" in {one.word for one in flip_settings(shell, 3, share=0.4)}
+
+
+def test_bits_of_rows_of_transactions_are_flipped(shell):
+    outcomes = flip_transactions(shell, 3, share=0.4)
+    assert broken(outcomes) == []
+    words = {one.word for one in outcomes}
+    assert {"refused", "check alone"} <= words <= {"refused", "check alone", "refused by the store"}
+    assert sum(outcomes.values()) > 20
+
+
+def test_what_would_be_committed_twice_without_the_comparison_is_noticed(shell, monkeypatch):
+    for chapter in (columns, kinds, commits, load):
+        monkeypatch.setattr(chapter, "is_whole", lambda _table, _known, _columns: True)
+    assert "more" in {one.word for one in flip_transactions(shell, 3, share=0.4)}
