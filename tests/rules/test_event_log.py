@@ -152,6 +152,7 @@ TABLE = [
     ),
     (t.Moved("app", 1, ((0, 0, 9),)), []),
     (t.Abort("app", 1), []),
+    (t.Restore(t.App("app", ETL_ACCOUNT), 1), []),
     (t.SetAside(None, NOW), []),
     (t.Sweep(NOW, 9), []),
 ]
