@@ -65,6 +65,7 @@ class Account:
                 port=self.port,
                 tls=self.tls,
                 ca_file=self.ca_file,
+                ca_setting="tlsCaFile",
             )
         except ValueError as error:
             raise OptionError(

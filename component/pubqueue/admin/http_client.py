@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pubqueue.accounts import local_key
 from pubqueue_xeps.client.threads import in_thread
+from pubqueue_xeps.client.tls_faults import Trust, of_handshake
 from pubqueue_xeps.errors import ConfigurationError, ServerUnreachable, ServiceUnavailable
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ IDLE: Final = 10.0
 """Seconds after which a connection is not used again: the service, or a proxy, may be about to close it."""
 
 PORTS: Final = {"http": 80, "https": 443}
+
+NO_HTTPS: Final = "If it serves plain HTTP, write http://, which is for this machine alone."
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,18 +278,10 @@ class HttpClient:
             )
         try:
             made.connect()
-        except ssl.SSLCertVerificationError as problem:
-            why = (problem.verify_message or problem.reason or "the certificate is wrong").rstrip(
-                "."
-            )
-            raise ServerUnreachable(
-                f"TLS with {where.shown} failed: {why}. If its certificate is of your own authority, add ?ca_file= to the URL."
-            ) from None
         except ssl.SSLError as problem:
-            why = (problem.reason or str(problem)).replace("_", " ").lower()
-            raise ServerUnreachable(
-                f"TLS with {where.shown} failed: {why}; does it serve https?"
-            ) from None
+            trust = Trust(where.host, where.ca_file, "ca_file in the URL")
+            why = of_handshake(problem, trust, NO_HTTPS)
+            raise ServerUnreachable(f"TLS with {where.shown} failed: {why}") from None
         except TimeoutError:
             raise ServerUnreachable(
                 f"{where.shown} cannot be reached: no answer within {self._timeout:g} seconds."

@@ -105,7 +105,7 @@ async def _ask(
     except LoginFailed as error:
         raise ServiceError(
             f"option jid={settings.jid}: {str(error).rstrip('.')} (options jid, {settings.secret.option},"
-            " host, port, tls)."
+            " host, port, tls, tlsCaFile)."
         ) from None
     try:
         await window.put(questions)

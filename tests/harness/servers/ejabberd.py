@@ -52,7 +52,8 @@ class Ejabberd:
 
     An async context manager: entered when both ports serve, left with the process ended and its
     files removed. `more_domains` and `more_components` are served in addition to the first, with
-    the same secret; `rooms` is a domain of rooms (XEP-0045).
+    the same secret; `rooms` is a domain of rooms (XEP-0045). `certificate` is a file of a certificate and
+    its key, and `c2s` more options of the port for clients.
     """
 
     host = "127.0.0.1"
@@ -66,8 +67,11 @@ class Ejabberd:
         more_components: tuple[str, ...] = (),
         lets_read_rosters: bool = False,
         rooms: str = "",
+        certificate: Path | None = None,
+        c2s: Mapping[str, object] | None = None,
     ) -> None:
         self.component = component
+        self._certificate, self._c2s = certificate, c2s or {}
         self._rooms = rooms
         self._domains = (self.domain, *more_domains)
         self._components = (component, *more_components)
@@ -239,12 +243,14 @@ class Ejabberd:
             "auth_password_format": "plain",
             # No shaper and no starttls: ejabberd's own default, unlike Debian's file.
             "listen": [
-                {"port": self.c2s_port, "ip": self.host, "module": "ejabberd_c2s"},
+                {"port": self.c2s_port, "ip": self.host, "module": "ejabberd_c2s"} | self._c2s,
                 {"port": self.component_port, "ip": self.host, "module": "ejabberd_service"}
                 | component,
             ],
             "modules": {"mod_disco": {}, "mod_ping": {}, "mod_roster": {}, "mod_offline": {}},
         }
+        if self._certificate is not None:
+            configuration["certfiles"] = [str(self._certificate)]
         if self._lets_read_rosters:  # XEP-0356
             configuration["modules"]["mod_privilege"] = {"roster": {"get": "all"}}
         if self._rooms:

@@ -95,8 +95,14 @@ class Connection:
 
     def client(self) -> Client:
         """Make a client for `login`; the event loop has to run. Raises ValueError."""
-        address = {"host": self.host, "ca_file": self.ca_file}
-        return make_client(self.jid, self.password, port=self.port, tls=self.tls, **address)
+        return make_client(
+            self.jid,
+            self.password,
+            host=self.host,
+            port=self.port,
+            tls=self.tls,
+            ca_file=self.ca_file,
+        )
 
 
 def connection(

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from slixmpp import ClientXMPP
 from slixmpp.jid import JID, InvalidJID
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import MatchXPath
 
+from pubqueue_xeps.client import tls_faults
+from pubqueue_xeps.client.tls_faults import Trust
 from pubqueue_xeps.errors import LoginFailed, LoginRefused, ServerUnreachable
 from pubqueue_xeps.wire.times import Span, span
 
@@ -49,6 +53,10 @@ MECHANISMS: Final = frozenset(
     {"PLAIN"} | {f"SCRAM-SHA-{bits}{plus}" for bits in (1, 256, 512) for plus in ("", "-PLUS")}
 )
 
+_NO_DIRECT_TLS: Final = "If the port is one for STARTTLS, as 5222 is, leave tls=direct out; direct TLS is usually at 5223."
+
+_PERHAPS_DIRECT: Final = "If the port is one for direct TLS, as 5223 is, set tls=direct."
+
 _NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts no authority, for clients without TLS: loading the system's authorities takes slixmpp a tenth of a second."""
 
@@ -67,6 +75,11 @@ class Client(ClientXMPP):
     """
 
     short_way: Callable[[Element], bool] | None = None
+    ca_file: str | None = None
+    """The file of authorities that replace the system's."""
+
+    ca_setting: str = "ca_file"
+    """What the user calls its setting."""
 
     def _spawn_event(self, xml: Element) -> None:
         if self.short_way is None or not self.short_way(xml):
@@ -96,12 +109,13 @@ def make_client(
     port: int = 5222,
     tls: Tls = "required",
     ca_file: str | None = None,
+    ca_setting: str = "ca_file",
 ) -> Client:
     """Make a client for `login`; call it where the event loop is running.
 
     Without `host`, the DNS records of the JID's domain give the server. `tls` is "required" (STARTTLS), "direct" (TLS
     from the first byte), or "off", which raises ValueError for any host that is not loopback. `ca_file` replaces the
-    system's certificate authorities.
+    system's certificate authorities; errors call it `ca_setting`.
     """
     if tls not in get_args(Tls):
         raise ValueError(f"tls is {tls!r}; it takes one of {', '.join(get_args(Tls))}.")
@@ -121,15 +135,16 @@ def make_client(
     client.enable_direct_tls = tls == "direct"
     client.enable_plaintext = tls == "off"
     client.custom_address = (host, port) if host else None
+    client.ca_file, client.ca_setting = ca_file, ca_setting
     return client
 
 
 async def login(client: ClientXMPP, *, timeout: Span = 30) -> None:  # noqa: ASYNC109  a promise
     """Connect; return when the session has started (RFC 6120 sections 5 to 7).
 
-    Raises LoginFailed if the server is not trusted, LoginRefused if it refuses the password, ServerUnreachable if it
-    cannot be reached or started no session within `timeout` (seconds or a timedelta). The client is then disconnected,
-    and `login` may be called again.
+    Raises LoginFailed if the server is not trusted, or has TLS where the client has none or the other way round,
+    LoginRefused if it refuses the password, ServerUnreachable if it cannot be reached or started no session within
+    `timeout` (seconds or a timedelta). The client is then disconnected, and `login` may be called again.
     """
     seconds = span("timeout", timeout)
     events = _LoginEvents(client)
@@ -188,6 +203,7 @@ class _LoginEvents:
         self.verdict: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.server = _server_name(client)
         self.unreachable: object = None
+        self.heard = False
         self.refusal: str | None = None
         self.handlers: dict[str, Callable[[Any], None]] = {
             "session_start": self._let_in,
@@ -199,14 +215,25 @@ class _LoginEvents:
             "stream_error": self._stream_error,
             "disconnected": self._closed,
         }
+        self.readers = [
+            Callback(f"login {name}", MatchXPath(name), read, instream=True)
+            for name, read in (
+                ("{http://etherx.jabber.org/streams}features", self._judge_features),
+                (f"{{{tls_faults.TLS}}}failure", self._no_tls_begun),
+            )
+        ]
 
     def open(self) -> None:
         for event, handler in self.handlers.items():
             self.client.add_event_handler(event, handler)
+        for reader in self.readers:
+            self.client.register_handler(reader)
 
     def close(self) -> None:
         for event, handler in self.handlers.items():
             self.client.del_event_handler(event, handler)
+        for reader in self.readers:
+            self.client.remove_handler(reader.name)
         if self.verdict.done() and not self.verdict.cancelled():
             self.verdict.exception()  # retrieved, even if a timeout came first
 
@@ -225,11 +252,38 @@ class _LoginEvents:
 
     def _not_reached(self, _: object) -> None:
         """Each address has been tried once, and slixmpp is about to start again."""
-        self._fail(f"{self.server} cannot be reached: {self.unreachable}.", ServerUnreachable)
+        why = str(self.unreachable) or "it closes the connection during the handshake"
+        self._fail(f"{self.server} cannot be reached: {why}.", ServerUnreachable)
 
     def _not_trusted(self, error: ssl.SSLError) -> None:
-        why = getattr(error, "verify_message", "") or error.reason or "the handshake failed"
-        self._fail(f"TLS with {self.server} failed: {why}.")
+        domain = str(self.client.requested_jid.domain)
+        trust = Trust(domain, None)
+        if isinstance(self.client, Client):
+            trust = Trust(domain, self.client.ca_file, self.client.ca_setting)
+        why = tls_faults.of_handshake(error, trust, _NO_DIRECT_TLS)
+        self._fail(f"TLS with {self.server} failed: {why}")
+
+    def _judge_features(self, features: StanzaBase) -> None:
+        """Refuse a server that will never let this client in: slixmpp would wait for more."""
+        self.heard = True
+        if self.client.authenticated or isinstance(
+            self.client.socket, ssl.SSLObject | ssl.SSLSocket
+        ):
+            return
+        host, _ = self.client.custom_address or ("", 0)
+        fault = tls_faults.of_features(
+            features.xml,
+            self.server,
+            str(self.client.requested_jid.domain),
+            wants_tls=self.client.enable_starttls,
+            on_this_machine=_is_loopback(host),
+        )
+        if fault is not None:
+            self._fail(fault)
+
+    def _no_tls_begun(self, _: object) -> None:
+        """Tell of RFC 6120 5.4.2.2."""
+        self._fail(f"{self.server} offers TLS but cannot begin it; its log has the reason.")
 
     def _note_refusal(self, failure: StanzaBase) -> None:
         self.refusal = failure["condition"]
@@ -237,7 +291,7 @@ class _LoginEvents:
     def _refused(self, _: object) -> None:
         who, where = self.client.requested_jid.bare, self.server
         if self.refusal is None:
-            sentence = f"{where} offers no way to log in with a password that this TLS mode allows."
+            sentence = f"{where} offers no way to log in with a password."
         elif self.refusal == "not-authorized":
             sentence = f"{where} refused {who}: wrong name or password."
         else:
@@ -254,8 +308,10 @@ class _LoginEvents:
     def _closed(self, reason: object) -> None:
         if isinstance(reason, ssl.SSLError):
             self._not_trusted(reason)
-        sentence = f"{self.server} closed the connection before the session started ({reason})."
-        self._fail(sentence, ServerUnreachable)
+        sentence = f"{self.server} closed the connection before the session started"
+        if self.heard or self.client.enable_direct_tls:
+            self._fail(f"{sentence} ({reason}).", ServerUnreachable)
+        self._fail(f"{sentence}. {_PERHAPS_DIRECT}", ServerUnreachable)
 
 
 def _account(jid: str) -> JID:
