@@ -17,6 +17,7 @@ PART ?=
 ALL ?=
 FACE ?=
 INPUTS ?=
+BUILDER ?=
 PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
@@ -140,8 +141,11 @@ five-minutes: setup ## do what the README says for the first five minutes, and t
 man: setup ## the manual, a page for each command: build/man
 	$(PY)m pubqueue.cli.manpages build/man
 
-deb: setup ## the Debian package, with a unit for systemd: build/deb
+deb: ## the Debian package, with a unit for systemd: build/deb; needs only debhelper and python3-venv
 	@tools/deb
+
+image: ## the container image pubqueue, by podman, docker or buildah (BUILDER=docker for another than the first)
+	@BUILDER=$(BUILDER) tools/image
 
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock
@@ -150,4 +154,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .imports_cache build/flaky site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate flips fuzz fuzz-parsers peers docs five-minutes man deb lock clean
+.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate flips fuzz fuzz-parsers peers docs five-minutes man deb image lock clean

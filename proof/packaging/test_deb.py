@@ -35,6 +35,9 @@ AS_THE_UNIT = (
     *("setpriv", "--reuid=pubqueue", "--regid=pubqueue", "--clear-groups", "--no-new-privs"),
     *("--bounding-set=-all", "/usr/bin/python3", "-c", NO_WRITABLE_CODE),
 )
+MAX_BUILDER = 60 << 20
+"""Bytes of what is installed to build it; the development environment has 1.9 GB."""
+
 MANUAL_CACHE = "/var/cache/man/*"  # what `man` has shown; it clears that away by itself
 CONFIGURED = "--config /etc/pubqueue/pubqueue.toml"
 CHECK = f"pubqueue check {CONFIGURED}"
@@ -60,6 +63,39 @@ def test_it_needs_the_python_that_its_libraries_are_for(built):
     needed = subprocess.check_output(["dpkg-deb", "--field", package, "Depends"], text=True)
     assert version in needed.strip().split(", ")
     assert f"./usr/lib/pubqueue/bin/{version} -> ../../../bin/{version}\n" in listed
+
+
+def test_it_is_built_without_the_development_environment(built, tree):
+    """pip and hatchling are in a small environment of their own, with nothing but what their lock file names."""
+    assert not (tree / ".venv").exists()
+    assert not (tree / "tests" / "node" / "node_modules").exists()
+    builder = tree / "build" / "builder"
+    found = {
+        it.name.partition("-")[0] for it in builder.glob("lib/python*/site-packages/*.dist-info")
+    }
+    lock = (tree / "packaging" / "builder.lock").read_text()
+    named = {name.replace("-", "_") for name in re.findall(r"(?m)^([a-z-]+)==", lock)}
+    assert found - named <= {"pip", "setuptools"}, "what Debian's venv brings along"
+    assert named <= found
+    size = sum(it.stat().st_size for it in builder.rglob("*") if it.is_file())
+    assert size < MAX_BUILDER, size
+    assert list(built.glob("*.deb"))
+
+
+def test_what_its_build_lacks_is_named(tree, tmp_path):
+    """Nothing is installed behind the back of who builds."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "dirname").symlink_to("/usr/bin/dirname")
+    done = subprocess.run(
+        ["/bin/sh", tree / "tools" / "deb"],
+        env={"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("deb: these packages are needed: dpkg-dev debhelper")
 
 
 @pytest.fixture

@@ -16,13 +16,14 @@ import pytest
 from harness.documents.documented import ROOT, every_block
 from harness.documents.typed_pages import (
     CLONE,
-    SERVERS_OWN,
     TypedPages,
     lines,
+    logging_in,
     machine_to_type_into,
     put_file,
 )
 from harness.machines.debian import rebuilt
+from harness.machines.wheels import INDEX, index
 from harness.stores import furnished_then as then
 
 from pubqueue.stores import sqlite
@@ -38,14 +39,16 @@ SERVICE = "docs/operations/install-as-a-service.md"
 
 DEBIAN, PIP, CLIENT = "the Debian package behind Prosody", "pip behind ejabberd", "the client alone"
 BLOCKS = {
+    (ATTACH, "sh", 1): {DEBIAN, PIP},  # the certificate
     (ATTACH, "lua", 1): {DEBIAN},
-    (ATTACH, "yaml", 1): {PIP},
-    (ATTACH, "sh", 1): {PIP},  # Debian's ejabberd.yml
     (ATTACH, "sh", 2): {DEBIAN},  # accounts of Prosody
-    (ATTACH, "sh", 3): {PIP},  # and of ejabberd
-    (ATTACH, "sh", 4): {PIP},
-    (ATTACH, "toml", 1): {PIP},
+    (ATTACH, "yaml", 1): {PIP},
+    (ATTACH, "sh", 3): {PIP},  # Debian's ejabberd.yml
+    (ATTACH, "sh", 4): {PIP},  # and accounts of ejabberd
     (ATTACH, "sh", 5): {PIP},
+    (ATTACH, "toml", 1): {PIP},
+    (ATTACH, "sh", 6): {PIP},
+    (ATTACH, "sh", 7): {PIP},  # the first message
     (INSTALL, "sh", 1): {CLIENT},
     (INSTALL, "console", 1): "proof/packaging/test_installed.py has it shown",
     (INSTALL, "sh", 2): {CLIENT},
@@ -57,7 +60,6 @@ BLOCKS = {
     (BACKUP, "sh", 3): {DEBIAN},
     (SERVICE, "sh", 1): {DEBIAN},
     (SERVICE, "sh", 2): {PIP},
-    (SERVICE, "sh", 3): "a container: proof/packaging/test_container.py checks its files",
 }
 DEB = "pubqueue_0.1.0_amd64.deb"
 """What the pages call it, whatever this machine's architecture."""
@@ -106,7 +108,7 @@ def asked(machine, file, query):
 
 
 def attach_to_prosody(pages):
-    pages.machine.does("sh", "-ec", SERVERS_OWN["prosody"])
+    pages.type(ATTACH, 1)
     pages.write("/etc/prosody/conf.d/pubqueue.cfg.lua", pages.text(ATTACH, "lua", 1))
     pages.type(ATTACH, 2)
     said = pages.machine.does("prosodyctl", "check", "config")
@@ -125,9 +127,9 @@ async def test_the_debian_package(built, tmp_path, machine):
     assert "queue.example.org" in said
     assert "does not exist yet; the service creates it when it starts" in said
     await asyncio.to_thread(pages.publish, "a", "b")
-    found = await asyncio.to_thread(
-        machine.does, "sh", "-c", f"{bot()} pubqueue doctor --config /etc/pubqueue/pubqueue.toml; :"
-    )
+    await asyncio.to_thread(tls_that_does_not_fit, pages, "pubqueue")
+    doctor = ("sh", "-c", "pubqueue doctor --config /etc/pubqueue/pubqueue.toml; :")
+    found = await asyncio.to_thread(machine.does, *logging_in("bot", "another-password"), *doctor)
     assert re.search(r"good +store: /var/lib/pubqueue/pubqueue.db is intact", found), found
     assert "secret" not in found
 
@@ -168,22 +170,23 @@ def running(machine):
     return pid
 
 
-def bot():
-    address = "queue.example.org?host=127.0.0.1&port=5222&tls=off"
-    return f"env 'PUBQUEUE_URL=xmpp://bot@example.org/{address}' PUBQUEUE_PASSWORD=another-password"
+def tls_that_does_not_fit(pages, program):
+    """Log in without the certificate and without TLS: it is said at once, by the command and by the doctor."""
+    faults = (
+        ("port=5222", "the certificate is self-signed. If you trust it, set ca_file"),
+        ("tls=off", "example.org at 127.0.0.1:5222 requires TLS: leave tls=off out."),
+    )
+    for trust, fault in faults:
+        for command in ("publish jobs {}", "doctor", "queues"):
+            # with its exit code, before half of the time for which a silent server is waited for
+            line = f"timeout 15 {program} {command}; echo code $?"
+            words = logging_in("etl", "a-long-password", trust)
+            said = pages.machine.does(*words, "sh", "-c", line)
+            assert fault in said, (trust, command, said)
+            assert said.splitlines()[-1] == "code 1"
 
 
 # --- with pip, behind ejabberd -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    """A folder with the locked libraries, for Debian's Python, in the place of a package index."""
-    folder = tmp_path_factory.mktemp("index")
-    words = "download -q --no-deps --require-hashes --disable-pip-version-check -r packaging/requirements.lock"
-    pip = (sys.executable, "-Im", "pip", "--python", "/usr/bin/python3")
-    subprocess.run([*pip, *words.split(), "-d", folder], cwd=ROOT, check=True, capture_output=True)
-    return folder
 
 
 def wheel_of(version, folder):
@@ -204,40 +207,29 @@ def wheel_of(version, folder):
     return wheel
 
 
-INDEX = "/root/index"
-
-
-def index(machine, folder, *wheels):
-    """Have pip find these wheels and no others: there is no way from this machine to an index."""
-    machine.does("mkdir", "-p", INDEX)
-    for file in (*folder.iterdir(), *wheels):
-        put_file(machine, f"{INDEX}/{file.name}", file)
-    pip = f"[global]\nno-index = true\nfind-links = {INDEX}\ndisable-pip-version-check = true\n"
-    machine.does("rm", "-rf", "/root/.config/pip", "/root/.pip")  # this machine's own
-    machine.does("sh", "-c", "cat > /etc/pip.conf", given=pip)
-
-
 def attach_to_ejabberd(pages):
-    pages.machine.does("sh", "-ec", SERVERS_OWN["ejabberd"])
-    pages.write("/etc/ejabberd/pubqueue.yml", pages.text(ATTACH, "yaml", 1))
     pages.type(ATTACH, 1)
+    pages.write("/etc/ejabberd/pubqueue.yml", pages.text(ATTACH, "yaml", 1))
     pages.type(ATTACH, 3)
+    pages.type(ATTACH, 4)
 
 
 async def served_by_hand(pages):
     """Check, and serve in a terminal as attach.md ends, until an item was done."""
-    said = await asyncio.to_thread(pages.type, ATTACH, 4)
+    said = await asyncio.to_thread(pages.type, ATTACH, 5)
     assert "queue.example.org" in said
     pages.write("/etc/pubqueue/pubqueue.toml", pages.text(ATTACH, "toml", 1))
-    serve = pages.text(ATTACH, "sh", 5)
+    serve = pages.text(ATTACH, "sh", 6)
     pages.machine.does(
         "sh", "-c", f"{serve.strip()} > /root/serve.log 2>&1 & echo $! > /root/serve.pid"
     )
     wait = "tail -n +1 -f /root/serve.log | grep -m 1 -q ^ready:"
     await asyncio.to_thread(pages.machine.does, "timeout", "120", "sh", "-c", wait)
+    await asyncio.to_thread(pages.type, ATTACH, 7)
     await asyncio.to_thread(pages.publish, "a")
     async with pages.working("do") as shown:
-        assert await lines(shown, 1) == [["a"]]
+        assert (await lines(shown, 2))[1] == ["a"]
+    await asyncio.to_thread(tls_that_does_not_fit, pages, "/opt/pubqueue/bin/pubqueue")
     stop = "kill $0; tail --pid=$0 -f /dev/null"
     pages.machine.does("sh", "-c", stop, running(pages.machine))
 

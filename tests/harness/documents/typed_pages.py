@@ -26,17 +26,8 @@ CLONE: Final = "/root/pubqueue"
 """Where the pages are followed: a clone, if they need one."""
 
 DOMAIN: Final = "example.org"
-SERVERS_OWN: Final = {
-    "prosody": f"""
-        echo 'c2s_require_encryption = false' > /etc/prosody/conf.d/{DOMAIN}.cfg.lua
-        echo 'VirtualHost "{DOMAIN}"' >> /etc/prosody/conf.d/{DOMAIN}.cfg.lua
-    """,
-    "ejabberd": f"""
-        sed -i 's/^  - localhost$/  - localhost\\n  - {DOMAIN}/; s/starttls_required: true/starttls_required: false/' \\
-            /etc/ejabberd/ejabberd.yml
-    """,
-}
-"""The precondition of the pages: a server that serves example.org. There is no certificate for that here, so it requires no TLS."""
+AUTHORITY: Final = f"/etc/ssl/{DOMAIN}.crt"
+"""The certificate that docs/how-to/attach.md makes."""
 
 WORKER: Final = """
 import asyncio, os, sys
@@ -86,7 +77,7 @@ class TypedPages:
         """Publish as the account of the pages; it returns when the service has it on disk."""
         for name in names:
             self.machine.does(
-                *self._as("etl", "a-long-password"),
+                *logging_in("etl", "a-long-password"),
                 *(self._program, "publish", "jobs", '{"n": 1}', "--id", name),
             )
 
@@ -96,7 +87,7 @@ class TypedPages:
         self.write("/root/work.py", WORKER)
         process = await asyncio.create_subprocess_exec(
             *self.machine.inside,
-            *self._as("bot", "another-password"),
+            *logging_in("bot", "another-password"),
             *(self._python, "-I", "/root/work.py", what),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -109,13 +100,11 @@ class TypedPages:
             self.machine.does("sh", "-c", "kill -9 $(pgrep -f '[/]root/work.py')")
             await process.wait()
 
-    def _as(self, name: str, password: str) -> list[str]:
-        address = f"queue.{DOMAIN}?host=127.0.0.1&port=5222&tls=off"
-        return [
-            "env",
-            f"PUBQUEUE_URL=xmpp://{name}@{DOMAIN}/{address}",
-            f"PUBQUEUE_PASSWORD={password}",
-        ]
+
+def logging_in(name: str, password: str, trust: str = f"ca_file={AUTHORITY}") -> list[str]:
+    """Return the words before a command that is to be run as an account."""
+    url = f"xmpp://{name}@{DOMAIN}/queue.{DOMAIN}?host=127.0.0.1&{trust}"
+    return ["env", f"PUBQUEUE_URL={url}", f"PUBQUEUE_PASSWORD={password}"]
 
 
 async def lines(shown: asyncio.StreamReader, count: int) -> list[list[str]]:

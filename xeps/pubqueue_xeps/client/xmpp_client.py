@@ -282,7 +282,7 @@ class _LoginEvents:
             self._fail(fault)
 
     def _no_tls_begun(self, _: object) -> None:
-        """Tell of RFC 6120 5.4.2.2."""
+        """Read the failure of RFC 6120 5.4.2.2."""
         self._fail(f"{self.server} offers TLS but cannot begin it; its log has the reason.")
 
     def _note_refusal(self, failure: StanzaBase) -> None:
