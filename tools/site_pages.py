@@ -79,6 +79,7 @@ MENU: Final[dict[str, tuple[Group, ...]]] = {
             (
                 "operations/checklist.md",
                 "operations/install-as-a-service.md",
+                "operations/container.md",
                 "operations/users.md",
                 "operations/proxies.md",
                 "operations/postgresql.md",

@@ -1,14 +1,18 @@
-"""The container, as far as that can be told without a registry of images: each instruction and name in it is what it should be."""
+"""The container, as far as that can be judged without a registry of images: a linter reads its file, and each instruction and name
+in it is what it should be.
+"""
 
 import json
 import re
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
-from harness.documents.documented import ROOT
+from harness.documents.documented import ROOT, blocks
 
 from pubqueue.cli import COMMANDS
 from pubqueue.config.loading import ENVIRONMENT, load
@@ -36,6 +40,17 @@ def environment_of_image():
     return dict(one.split("=", 1) for one in shlex.split(words))
 
 
+def test_the_linter_finds_nothing():
+    hadolint = Path(sys.prefix, "bin", "hadolint")
+    done = subprocess.run(
+        [hadolint, "--no-color", FOLDER / "Containerfile"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_its_instructions_are_known_and_its_images_have_a_version():
     assert {word for word, _ in instructions()} <= KNOWN
     images = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
@@ -55,9 +70,23 @@ def test_what_is_copied_is_there():
     assert others == stages
 
 
+def test_builders_are_given_what_is_copied_and_nothing_else():
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    assert rules[-1] == "**/__pycache__"
+    copied = {
+        name
+        for word, rest in instructions()
+        if word == "COPY" and not rest.startswith("--from=")
+        for name in rest.split()[:-1]
+    }
+    assert {rule.removeprefix("!") for rule in rules[1:-1]} == copied
+
+
 def test_it_is_not_run_by_root_and_starts_a_command_of_ours():
     last = dict(instructions())
-    assert last["USER"] == "pubqueue"
+    assert last["USER"] == "5254:5254"
     assert json.loads(last["ENTRYPOINT"]) == ["pubqueue"]
     assert json.loads(last["CMD"])[0] in COMMANDS
     order = [word for word, _ in instructions()]
@@ -111,6 +140,85 @@ def test_compose_names_only_what_it_has():
     assert queue["environment"]["PUBQUEUE_SECRET_FILE"] == "/run/secrets/component"
 
 
+# --- make image -----------------------------------------------------------------------------------------
+
+A_BUILDER = """#!/bin/sh
+[ "$1" = info ] && exit 0
+printf '%s\\n' "$PWD" "$(basename "$0")" "$@" > "$SAID"
+"""
+
+
+def image(tmp_path, *builders, **more):
+    """Run tools/image where only these builders are there; return how it ended, and what the builder was told."""
+    programs, said = tmp_path / "programs", tmp_path / "said"
+    programs.mkdir()
+    for name in ("dirname", "basename", "sed"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    for name in builders:
+        (programs / name).write_text(A_BUILDER)
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", ROOT / "tools" / "image"],
+        env={"PATH": str(programs), "SAID": str(said)} | more,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done, said.read_text().splitlines() if said.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("builders", "more", "taken"),
+    [
+        (("docker", "podman"), {}, "podman"),
+        (("buildah", "docker"), {}, "docker"),
+        (("buildah",), {}, "buildah"),
+        (("docker", "podman"), {"BUILDER": "docker"}, "docker"),
+    ],
+)
+def test_the_first_builder_that_works_builds_it(tmp_path, builders, more, taken):
+    done, said = image(tmp_path, *builders, **more)
+    assert done.returncode == 0, done.stderr
+    file = "packaging/container/Containerfile"
+    tags = "--tag", "pubqueue:0.1.0", "--tag", "pubqueue:latest"
+    assert said == [str(ROOT), taken, "build", "--file", file, *tags, "."]
+
+
+def test_without_a_builder_it_names_those_that_do(tmp_path):
+    done, _ = image(tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "image: no builder of images works here: install podman, docker or buildah\n"
+    )
+
+
+# --- the command of the page ------------------------------------------------------------------------------
+
+
+def test_the_command_of_the_page_has_settings_that_can_be_served(tmp_path):
+    """Its environment is a configuration, its volume that of the image, its secret where the environment has it."""
+    page = "docs/operations/container.md"
+    (text,) = (it.text for it in blocks("sh") if (it.page, it.number) == (page, 2))
+    words = shlex.split(text.partition("podman run ")[2])
+    assert words[-1] == "pubqueue"
+    given = [(word, words[place + 1]) for place, word in enumerate(words[:-1])]
+    environment = dict(value.split("=", 1) for word, value in given if word == "--env")
+    (queues, secret) = (value for word, value in given if word == "--volume")
+    (volume,) = (rest for word, rest in instructions() if word == "VOLUME")
+    assert queues == f"queues:{volume}"
+    source, place, mode = secret.split(":")
+    assert text.splitlines()[0].split()[-1] == source
+    assert "-o 5254 " in text
+    assert (place, mode) == (environment["PUBQUEUE_SECRET_FILE"], "ro")
+    file = tmp_path / "secret"
+    file.write_text("hush\n")
+    together = environment_of_image() | environment
+    assert {name for name in together if name.startswith("PUBQUEUE_")} <= ENVIRONMENT.keys()
+    settings = load(None, {}, together | {"PUBQUEUE_SECRET_FILE": str(file)})
+    assert settings.store == f"sqlite://{volume}/pubqueue.db"
+    assert settings.address() == ("127.0.0.1", 5347)
+
+
 @pytest.mark.e2e
 def test_prosody_finds_nothing_wrong_with_its_settings(tmp_path):
     secret = tmp_path / "component"
@@ -134,9 +242,10 @@ def test_prosody_finds_nothing_wrong_with_its_settings(tmp_path):
     assert "All checks passed" in done.stdout, done.stdout
 
 
-def test_the_locked_packages_are_those_that_the_service_needs():
-    """`tools/service_lock` writes the file that the package and the container install from."""
-    code = "import runpy; print(runpy.run_path('tools/service_lock')['lines'](), end='')"
+@pytest.mark.parametrize("part", ["requirements.lock", "builder.lock"])
+def test_the_locked_packages_are_those_that_are_needed(part):
+    """`tools/service_lock` writes the files that the package and the container install from."""
+    code = f"import runpy; print(runpy.run_path('tools/service_lock')['lines']({part!r}), end='')"
     done = subprocess.run(
         [ROOT / ".venv/bin/python", "-I", "-c", code],
         cwd=ROOT,
@@ -144,4 +253,4 @@ def test_the_locked_packages_are_those_that_the_service_needs():
         text=True,
         check=True,
     )
-    assert done.stdout == (ROOT / "packaging" / "requirements.lock").read_text()
+    assert done.stdout == (ROOT / "packaging" / part).read_text()

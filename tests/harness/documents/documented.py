@@ -56,6 +56,7 @@ ELSEWHERE: Final = {
     "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
     "docs/operations/alerts.md": "monitor/test_alerts.py",
     "docs/operations/command-line.md": "e2e/test_operations.py",
+    "docs/operations/container.md": "proof/packaging/test_container.py",
     "docs/operations/http-api.md": "monitor/api/test_documented.py",
     "docs/operations/monitoring.md": "proof/demo/test_rehearsal.py",
     "docs/operations/proxies.md": "monitor/test_proxies.py",

@@ -79,7 +79,7 @@ PARTS: Final = (
         seconds=200,
         cases=("proof/packaging/", "tests/e2e/test_base_install.py"),
         forced_by=(
-            "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/service_lock", "proof/packaging/",
+            "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/image", "tools/service_lock", "proof/packaging/",
             "docs/operations/", "docs/how-to/install.md", "docs/how-to/attach.md", "tests/harness/machines/",
         ),
     ),
