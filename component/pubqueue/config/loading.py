@@ -230,7 +230,7 @@ def _check_people(settings: Settings) -> None:
                 f"{jid!r} must be a bare JID, such as admin@example.org", key=key, value=jid
             )
     for node in settings.node:
-        friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
+        friends = {JID(jid).bare for jid in node.friends}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
             raise ConfigError(
                 f"node {node.name!r}: {torn[0]!r} is an outcast, so it cannot have another affiliation",

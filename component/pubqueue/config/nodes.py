@@ -15,7 +15,7 @@ from pubqueue.engine.ports import StoreError
 from pubqueue.engine.rows import Needs
 from pubqueue.faces.checks import ConfigError
 from pubqueue.faces.xmpp.parse.iq import jid_of
-from pubqueue.faces.xmpp.xml.fields import field_name, sentence, wanted
+from pubqueue.faces.xmpp.xml.fields import field_name, field_values, sentence, wanted
 from pubqueue.faces.xmpp.xml.payload import UnfitPayloadError, from_json, from_xml
 from pubqueue.model.after import node_after
 from pubqueue.model.changes import ConfigureNode, CreateNode
@@ -62,9 +62,12 @@ def read_node(node: NodeSettings, by: Principal) -> Declare:
     return Declare(
         by=by,
         node=NodeName(node.name),
-        settings=wanted({var: [_form_value(value)] for var, value in words.items()}),
+        settings=wanted(
+            {var: field_values(var, _form_value(value)) for var, value in words.items()}
+        ),
         owners=_jids(node, node.owners),
         publishers=_jids(node, node.publishers),
+        publish_only=_jids(node, node.publish_only),
         members=_jids(node, node.members),
         outcasts=_jids(node, node.outcasts),
     )

@@ -45,6 +45,8 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     case."""
     publishers: tuple[str, ...] = ()
     """Bare JIDs that may publish to it."""
+    publish_only: tuple[str, ...] = ()
+    """Bare JIDs that may publish to it, and not subscribe."""
     members: tuple[str, ...] = ()
     """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` open it."""
     outcasts: tuple[str, ...] = ()
@@ -53,9 +55,14 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Further fields of its configuration form, by their names."""
 
     @property
+    def friends(self) -> tuple[str, ...]:
+        """The JIDs that are named, without the outcasts."""
+        return (*self.owners, *self.publishers, *self.publish_only, *self.members)
+
+    @property
     def people(self) -> tuple[str, ...]:
         """All JIDs that are named, in their order."""
-        return (*self.owners, *self.publishers, *self.members, *self.outcasts)
+        return (*self.friends, *self.outcasts)
 
 
 class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

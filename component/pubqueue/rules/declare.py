@@ -50,6 +50,7 @@ class Declare(Request, frozen=True, gc=False):
     settings: Settings
     owners: tuple[Jid, ...] = ()
     publishers: tuple[Jid, ...] = ()
+    publish_only: tuple[Jid, ...] = ()
     members: tuple[Jid, ...] = ()
     outcasts: tuple[Jid, ...] = ()
 
@@ -76,6 +77,7 @@ def _people(request: Declare) -> dict[Jid, Affiliation]:
     lists = (
         (request.outcasts, Affiliation.OUTCAST),
         (request.members, Affiliation.MEMBER),
+        (request.publish_only, Affiliation.PUBLISH_ONLY),
         (request.publishers, Affiliation.PUBLISHER),
         (request.owners, Affiliation.OWNER),
     )

@@ -185,6 +185,12 @@ def values_of(field: Field, text: str) -> list[str]:
     return text.split("\n") if text else []
 
 
+def field_values(var: str, text: str) -> list[str]:
+    """Return the values of the field with this name; those of an unknown one, which is refused, are the text."""
+    field = _BY_VAR.get(var)
+    return [text] if field is None else values_of(field, text)
+
+
 def wanted(form: Mapping[str, Sequence[str]]) -> Settings:
     """Return the settings in a form, up to the first field that is refused, and the refusal."""
     values: dict[str, str | int | None] = {}
