@@ -25,7 +25,7 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.notices import NOBODY, Deleted, Purged, ToEach
 from pubqueue.model.replies import Affiliations, Created, Described, Emptied, Listed
-from pubqueue.rules.access import PRIVILEGES, Action, CreationPolicy
+from pubqueue.rules.access import PRIVILEGES, Action, CreationPolicy, Other, Others
 from pubqueue.rules.discovery import (
     Describe,
     ListItems,
@@ -390,3 +390,33 @@ def test_labels_are_set_one_by_one_or_all_those_of_users():
     assert after.labels == "b=3\nx-pubqueue-own=2"
     after = configure(config, Settings(labels=Labels({"x-pubqueue-own": None})))
     assert after.labels == "a=1"
+
+
+NOWHERE = Others({"graves": Other(None)}, CreationPolicy.ANYONE)
+THERE = Others({"graves": Other(queue(), OWNER)}, CreationPolicy.ANYONE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "others", "missing"),
+    [
+        ({"queueing": "1", "dead_letter_node": "graves"}, NOWHERE, "graves"),
+        ({"queueing": "1", "dead_letter_node": "graves"}, THERE, ""),
+        ({"queueing": "1", "dead_letter_node": ""}, NOWHERE, ""),
+        ({"queueing": "0", "dead_letter_node": "graves"}, NOWHERE, ""),
+        ({"queueing": "1"}, NOWHERE, ""),
+    ],
+)
+def test_a_dead_letter_node_that_does_not_exist_is_in_the_reply(settings, others, missing):
+    facts = NodeFacts(NOW, None, NONE, CreationPolicy.ANYONE, others=others)
+    made = create(Create(who(BOSS), JOBS, Settings(settings)), facts)
+    assert made.reply == Created(JOBS, missing)
+    there = NodeFacts(NOW, plain(), OWNER, others=others)
+    changed = configure_node(Configure(who(BOSS), JOBS, Settings(settings)), there)
+    assert changed.reply == Done(missing=missing)
+
+
+def test_other_settings_of_a_queue_without_its_dead_letter_node_warn_of_nothing():
+    facts = NodeFacts(NOW, queue(dead_letter_node="graves"), OWNER, others=NOWHERE)
+    assert (
+        configure_node(Configure(who(BOSS), JOBS, Settings({"title": "x"})), facts).reply == Done()
+    )

@@ -54,7 +54,7 @@ class Page:
     newest: int | None = None
     """The ends of the log that the rows belong to."""
     warns: bool = False
-    """The operation had no effect, or found less than was named."""
+    """The operation had no effect, found less than was named, or warns of something."""
 
 
 @dataclass(frozen=True, slots=True)

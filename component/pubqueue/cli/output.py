@@ -63,7 +63,8 @@ def done(operation: Operation, page: Page, *, for_programs: bool) -> None:
     """Write the result of an operation."""
     if for_programs:
         row = as_json(page.rows[0], operation.columns) if page.rows else {}
-        write_json({"done": operation.name, **row, "note": page.note})
+        warns = {"warns": True} if page.warns else {}
+        write_json({"done": operation.name, **row, "note": page.note, **warns})
     else:
         click.echo(plain(page.note))
 

@@ -192,9 +192,13 @@ def in_words(refused: Refused) -> str:
 
 
 class Done(Struct, frozen=True, gc=False):
-    """Success without any data; `again` means that it had been done before, under the same token."""
+    """Success without any data; `again` means that it had been done before, under the same token.
+
+    `missing` is the dead-letter node that new settings name, if it does not exist.
+    """
 
     again: bool = False
+    missing: str = ""
 
 
 class LookedThrough(Struct, frozen=True, gc=False):

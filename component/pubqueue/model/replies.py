@@ -343,9 +343,10 @@ class DefaultOptions(Struct, frozen=True, gc=False):
 
 
 class Created(Struct, frozen=True, gc=False):
-    """The node exists, and the principal owns it."""
+    """The node exists, and the principal owns it; `missing` is its dead-letter node if that does not exist."""
 
     node: NodeName
+    missing: str = ""
 
 
 class Difference(Struct, frozen=True, gc=False):

@@ -235,7 +235,7 @@ class Answer:
     more: bool = False
     now: Millis | None = None
     warns: bool = False
-    """The operation had no effect, which the caller may not expect."""
+    """The operation had no effect, or there is something that the caller may not expect; the sentence says what."""
     oldest: int | None = None
     newest: int | None = None
     """The ends of the log that the rows belong to."""

@@ -261,7 +261,17 @@ CREATE: Final = Operation(
 
 
 def _created(reply: Created) -> Answer:
-    return Answer(f"{reply.node} was created; you own it.")
+    return _answer(f"{reply.node} was created; you own it.", reply.node, reply.missing)
+
+
+def _answer(note: str, node: NodeName, missing: str) -> Answer:
+    """Return an answer that warns if a dead-letter node is missing."""
+    if not missing:
+        return Answer(note)
+    warning = (
+        f"Its dead-letter node {missing} does not exist; until it does, dead items stay in {node}."
+    )
+    return Answer(f"{note} {warning}", warns=True)
 
 
 def _ask_configure(by: Principal, given: Given) -> Request:
@@ -279,7 +289,7 @@ CONFIGURE: Final = Operation(
     (NODE, replace(SETTING, required=True)),
     (),
     _ask_configure,
-    lambda _reply, given: Answer(f"{node_of(given)} was updated."),
+    lambda reply, given: _answer(f"{node_of(given)} was updated.", node_of(given), reply.missing),
     changes=True,
     command="node set",
     manual="Change settings of a node.\n\nSettings that you do not name stay as they are.",

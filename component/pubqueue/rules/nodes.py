@@ -196,7 +196,17 @@ def make_node(  # noqa: PLR0917  # what is made, by whom and when, and what is k
         return Decision(misfit)
     joined = (SetAffiliation(name, *entry) for entry in people.items())
     fed = feed.attached(by, name, NodeConfig(), config, others)
-    return Decision(Created(name), (CreateNode(node), *joined, *fed))
+    made = Created(name, missing_dead_letter_node(settings, config, others))
+    return Decision(made, (CreateNode(node), *joined, *fed))
+
+
+def missing_dead_letter_node(wanted: Settings, config: NodeConfig, others: Others) -> str:
+    """Return the dead-letter node that the wanted settings give a queue, if it does not exist; otherwise an empty text."""
+    place = config.dead_letter_node
+    if not config.queueing or "dead_letter_node" not in wanted.values:
+        return ""
+    other = others.nodes.get(NodeName(place)) if place else None
+    return place if other is not None and other.node is None else ""
 
 
 def may_become(
@@ -240,7 +250,8 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
         *feed.reconsidered(after, facts.feeders, {}),
     )
     subscriptions = facts.subscriptions if newly else ()
-    done = reviewed(after, Done(), changes, subscriptions, dict(facts.affiliations))
+    reply = Done(missing=missing_dead_letter_node(request.settings, config, facts.others))
+    done = reviewed(after, reply, changes, subscriptions, dict(facts.affiliations))
     notices = (*done.notices, *_configured(node, after, facts.audience))
     if not request.purges:
         return replace(done, notices=notices)

@@ -23,7 +23,7 @@ from pubqueue.accounts.accounts import FREE
 from pubqueue.accounts.credentials import Role, User
 from pubqueue.engine.observe import Phase
 from pubqueue.faces.listener.budget import STRANGERS
-from pubqueue.model.entities import ItemId
+from pubqueue.model.entities import ItemId, NodeName
 from pubqueue.monitor.asking import is_guarded
 from pubqueue.monitor.page.logins import Logins
 from pubqueue.monitor.page.site import HEADERS, OFF
@@ -553,3 +553,15 @@ async def test_over_plain_http_from_elsewhere_no_login_is_possible(service, visi
     status, _, text = await visitor.post("/ui/login", {"password": LOOK})
     assert (status, "Log in over HTTPS" in text) == (403, True)
     assert (await visitor.get("/ui/"))[0] == 303
+
+
+async def test_a_dead_letter_node_that_does_not_exist_is_said_on_the_page(service, visitor):
+    assert await visitor.log_in(LOOK) == 303
+    await service.do(a_queue(JOBS, dead_letter_node="graves"))
+    _, _, text = await visitor.get("/ui/queue?node=jobs")
+    assert 'id="no-dead-letter"' in text
+    assert "does not exist; until it does, dead items stay here." in text
+    await service.do(a_queue(NodeName("graves"), dead_letter_node=""))
+    _, _, text = await visitor.get("/ui/queue?node=jobs")
+    assert 'id="no-dead-letter"' not in text
+    assert 'id="dead-letter"' in text

@@ -139,6 +139,8 @@ def others(context: Context, by: Principal, config: NodeConfig, wanted: Settings
     if not isinstance(after, NodeConfig):
         return NOTHING_NAMED
     names = [name for _, name in named(config, after)]
+    if wanted is not None and "dead_letter_node" in wanted.values and after.dead_letter_node:
+        names.append(NodeName(after.dead_letter_node))
     if config.source:
         names.append(NodeName(config.source))
     return others_of(context, by, names)

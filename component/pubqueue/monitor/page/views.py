@@ -134,6 +134,8 @@ class Queue(Struct, frozen=True):
     """The first subscribed connections on this instance."""
     connected: int = 0
     """The number of subscribed connections."""
+    has_graves: bool = True
+    """Whether its dead-letter node exists, if it has one."""
 
 
 class Items(Struct, frozen=True):
@@ -269,7 +271,9 @@ async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: J
     connections = ReadConnections(by, most=CLIENTS, node=name)
     here = await _asked(ask, connections, replies.ConnectionPage)
     shown = workers.workers, workers.more, here.clients, here.total
-    return Queue(row, node, drawn, hours, *shown)
+    place = NodeName(node.config.dead_letter_node)
+    has_graves = not place or await _exists(ask, by, place)
+    return Queue(row, node, drawn, hours, *shown, has_graves=has_graves)
 
 
 async def items(
@@ -292,6 +296,14 @@ async def items(
 
 async def _node(ask: Ask, by: Principal, name: NodeName) -> Node:
     return (await _asked(ask, Describe(by, name, manage=True), replies.Described)).node
+
+
+async def _exists(ask: Ask, by: Principal, name: NodeName) -> bool:
+    try:
+        await _node(ask, by, name)
+    except RefusedError as problem:
+        return problem.reply.refusal is not Refusal.NODE_NOT_FOUND
+    return True
 
 
 async def reasons(ask: Ask, by: Principal, name: NodeName, after: str) -> Reasons:
