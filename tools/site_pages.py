@@ -106,6 +106,7 @@ MENU: Final[dict[str, tuple[Group, ...]]] = {
                 "operations/backup-and-restore.md",
                 "operations/upgrade.md",
                 "operations/migrate.md",
+                "operations/definitions.md",
                 "operations/limits.md",
             ),
         ),

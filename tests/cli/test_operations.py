@@ -11,8 +11,8 @@ from harness.documents.documented import ROOT
 
 from pubqueue import cli
 from pubqueue.cli import COMMANDS, OPERATING, main
+from pubqueue.cli.operations import BESIDE, ELSEWHERE, command_of
 from pubqueue.cli.operations import COMMANDS as MADE
-from pubqueue.cli.operations import ELSEWHERE, command_of
 from pubqueue.operations.model import NODE, Parameter, ParameterKind
 from pubqueue.operations.table import OPERATIONS
 
@@ -71,6 +71,31 @@ def test_without_a_terminal_a_change_needs_yes(name):
     assert result.output.endswith("Pass --yes to confirm.\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["cancel", "jobs", "a", "b", "a"],
+            "2 named items of jobs will be removed, including those that workers hold. This cannot be undone.",
+        ),
+        (
+            ["release", "jobs", "a"],
+            "1 named item of jobs will be unlocked. Other workers can get them at once, and no failure is counted.",
+        ),
+        (
+            ["schedule", "remove", "nightly"],
+            "The schedule nightly will be removed. This cannot be undone.",
+        ),
+    ],
+)
+def test_what_is_named_is_asked_about_too(words, sentence):
+    result = CliRunner().invoke(main, words, env={"PUBQUEUE_URL": ""})
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"pubqueue: {sentence} Pass --yes to confirm.\n",
+    )
+
+
 def test_every_operation_is_on_the_command_line():
     by_path = {one.command or name for name, one in OPERATIONS.items() if name not in ELSEWHERE}
     made = {
@@ -78,7 +103,9 @@ def test_every_operation_is_on_the_command_line():
         for name, one in MADE.items()
         for below in ([(each,) for each in one.commands] if isinstance(one, click.Group) else [()])
     }
-    assert made == by_path
+    beside = {f"{group} {one.name}" for group, commands in BESIDE.items() for one in commands}
+    assert made == by_path | beside
+    assert by_path & beside == set()
     assert set(main.list_commands(click.Context(main))) == {*COMMANDS, *MADE}
     assert COMMANDS.keys() & MADE.keys() == set()
 

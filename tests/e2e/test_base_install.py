@@ -100,9 +100,9 @@ async def test_each_does_its_work(operator):
             (item,) = await operator.rows("items", "jobs")
             assert "hello" in await operator.does("peek", "jobs", item["id"])
             assert "published" in await operator.does("item", "jobs", item["id"])
-            said = await operator.says("release", "jobs", item["id"])
+            said = await operator.says("release", "--yes", "jobs", item["id"])
             assert (said.code, said.err.count("\n")) == (1, 1)
-            said = await operator.says("cancel", "jobs", "no-such-item")
+            said = await operator.says("cancel", "--yes", "jobs", "no-such-item")
             assert said.err.count("Traceback") == 0
             said = await operator.says("end-subscription", "jobs", "nobody@localhost/1")
             assert (said.code, said.err.count("\n")) == (1, 1)

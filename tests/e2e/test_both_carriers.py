@@ -22,6 +22,11 @@ PREPARED = (
     ("node create {}", "create"),
     ("node create {}-plain --plain", ""),
     ("node set {} max_failures=3 event_log=1", "configure"),
+    ("node create {}-warned dead_letter_node={}-nowhere", ""),
+    ("node create {}-warned-too dead_letter_node={}-nowhere --json", ""),
+    ("node set {}-warned dead_letter_node={}-nowhere", ""),
+    ("node set {}-warned dead_letter_node={}-nowhere --json", ""),
+    ("node set {}-warned dead_letter_node={}", ""),
     ("node settings {}", "settings"),
     ("node members {} --set bee@localhost=member", "affiliate"),
     ("node members {}", "members"),
@@ -74,9 +79,12 @@ COMMANDS = (
     ("redrive {}", ""),
     ("discard {} gone --yes", "discard"),
     ("discard {} --json --yes", ""),
-    ("release {} a", "release"),
-    ("cancel {} a gone", "cancel"),
-    ("cancel {} b gone --json", ""),
+    ("release {} a", ""),
+    ("cancel {} a gone", ""),
+    ("schedule remove {}", ""),
+    ("release {} a --yes", "release"),
+    ("cancel {} a gone --yes", "cancel"),
+    ("cancel {} b gone --json --yes", ""),
     ("workers {}", "workers"),
     ("end-subscription {} bee@localhost/x", "end-subscription"),
     ("end-subscription {} @", ""),
@@ -90,8 +98,8 @@ COMMANDS = (
     ("schedule pause {}", "schedule-pause"),
     ("schedule resume {}", "schedule-resume"),
     ("schedule fire {}", "schedule-fire"),
-    ("schedule remove {}", "schedule-remove"),
-    ("schedule remove {}", ""),
+    ("schedule remove {} --yes", "schedule-remove"),
+    ("schedule remove {} --yes", ""),
     ("registration list", "registrations"),
     ("registration disable {} gone", "registration-disable"),
     ("registration enable {} gone", "registration-enable"),
@@ -103,6 +111,9 @@ COMMANDS = (
     ("alerts", "alerts"),
     ("alerts --json", ""),
     ("service --json", "service"),
+    ("node export --match {}", ""),
+    ("node export --match {} --json", ""),
+    ("node export --match no-such", ""),
     ("purge {}", ""),
     ("purge {} --yes", "purge"),
     ("node set {} no_such=1", ""),
@@ -195,6 +206,158 @@ async def test_lines_are_published_over_both(carriers, tmp_path):
         assert f"2 items of {carrier}-lines confirmed" in said.err
         (row,) = (row for row in await operator.rows("queues") if row["node"] == f"{carrier}-lines")
         assert row["depth"] == 1202
+
+
+DEFINED = """
+[[node]]
+name = "{}-defined"
+queueing = true
+owners = ["root@localhost"]
+members = ["bee@localhost"]
+
+[node.options]
+"x-pubsub#labels" = "a=1\\nb=2"
+"x-queueing#dead_letter_node" = "{}-defined-graves"
+"x-queueing#lock_timeout" = 60
+"x-queueing#source" = "{}-defined-topic"
+
+[[node]]
+name = "{}-defined-topic"
+owners = ["root@localhost"]
+publish_only = ["eve@localhost"]
+"""
+SOURCE = '"x-queueing#source" = "{}-defined-topic"\n'
+ORPHANED = (
+    DEFINED.partition('[[node]]\nname = "{}-defined-topic"')[0]
+    .replace("= 60", "= 90")
+    .replace("bee", "eve")
+)
+CHANGED = ORPHANED.replace(SOURCE, "")
+REFUSED = f"""
+[[node]]
+name = "{{}}-defined-first"
+queueing = true
+{DEFINED.replace("queueing = true", "").replace('"x-queueing#source" = "{}-defined-topic"', "")}
+[[node]]
+name = "{{}}-defined-zlast"
+queueing = true
+"""
+
+
+async def test_definitions_are_applied_over_both(carriers, tmp_path):
+    for name, text in (
+        ("file", DEFINED),
+        ("changed", CHANGED),
+        ("orphaned", ORPHANED),
+        ("refused", REFUSED),
+    ):
+        for carrier in carriers["root"]:
+            (tmp_path / f"{carrier}-{name}").write_text(text.replace("{}", carrier))
+    (tmp_path / "wrong").write_text(
+        '[[node]]\nname = "n"\noptions = { "x-queueing#lock_timeout" = 0 }'
+    )
+    apply = f"node apply {tmp_path}/{{}}-file --match {{}}-defined"
+    changed = f"node apply {tmp_path}/{{}}-changed --match {{}}-defined"
+    refused = f"node apply {tmp_path}/{{}}-refused --match {{}}-defined"
+    found = []
+    for line in (
+        f"{apply} --dry-run",
+        f"{apply} --dry-run --json",
+        apply,
+        f"{apply} --yes --json",
+        f"{apply} --yes",
+        "node export --match {}-defined",
+        f"{changed} --dry-run --prune --json",
+        f"{changed} --prune",
+        f"node apply {tmp_path}/{{}}-orphaned --match {{}}-defined --prune --yes",
+        "publish {}-defined 1 --id a",
+        f"{refused} --yes",
+        f"{refused} --yes --json",
+        "purge {}-defined --yes",
+        f"{refused} --yes",
+        f"{apply} --yes",
+        f"{changed} --prune --yes",
+        f"{changed} --yes",
+        f"node apply {tmp_path}/wrong",
+        f"node apply {tmp_path}/none",
+    ):
+        over_xmpp, over_http = await run(carriers["root"], line)
+        assert over_xmpp == over_http, line
+        found.append(over_xmpp)
+    said = [f"{code} {shown}" for code, shown in found]
+    assert [one[0] for one in said] == list("0020000220220000022"), said
+    assert "create queue QUEUE-defined\n" in said[0]
+    assert " x-queueing#lock_timeout: 60\n" in said[0]
+    assert " grant member to bee@localhost\n" in said[0]
+    warning = "QUEUE-defined: its dead-letter node QUEUE-defined-graves does not exist; dead items stay in QUEUE-defined"
+    assert f"warning: {warning}\n" in said[0]
+    assert warning in said[1]
+    assert said[0].endswith(f"N to create; 0 nodes are as {tmp_path}/QUEUE-file has them.\n\n---\n")
+    assert "2 nodes will be created. Pass --yes to confirm." in said[2]
+    assert "Nothing to change: 2 nodes are as" in said[4]
+    assert 'members = ["bee@localhost"]' in said[5]
+    assert '"x-queueing#lock_timeout" = 60\n' in said[5]
+    assert (
+        '"options": {"x-queueing#lock_timeout": ["60", "90"], "x-queueing#source": ["QUEUE-defined-topic", ""]}'
+        in said[6]
+    )
+    assert (
+        '"affiliations": {"bee@localhost": ["member", "none"], "eve": ["none", "member"]}'
+        in said[6]
+    )
+    assert '"action": "delete", "items": 0' in said[6]
+    assert (
+        "1 node will be changed, 1 node with 0 items will be deleted: QUEUE-defined-topic. This cannot be undone. Pass --yes"
+        in said[7]
+    )
+    assert (
+        "node 'QUEUE-defined': x-queueing#source: 'QUEUE-defined-topic' is not defined, and would be deleted"
+        in said[8]
+    )
+    assert "QUEUE-defined-first: created\n" in said[10], "what is done is said"
+    assert (
+        "1 of 3 nodes are done; run it again to complete the others. node 'QUEUE-defined': "
+        in said[10]
+    )
+    assert "0 of 2 nodes are done" in said[11]
+    assert said[13].count(": created") + said[13].count(": changed") == 2
+    assert "QUEUE-defined-first: deleted" in said[15]
+    assert "Nothing to change: 1 node is as" in said[16]
+    assert "wrong: node 'n': x-queueing#lock_timeout: a whole number from 1 to" in said[17]
+    assert "none cannot be read: No such file or directory" in said[18]
+
+
+async def test_a_dead_letter_node_that_does_not_exist_is_a_warning_at_once(carriers):
+    for carrier, operator in carriers["root"].items():
+        node = f"{carrier}-early"
+        warning = (
+            f"Its dead-letter node graves does not exist; until it does, dead items stay in {node}."
+        )
+        made = await operator.does("node", "create", node, "dead_letter_node=graves")
+        assert made == f"{node} was created; you own it. {warning}\n"
+        for _ in range(2):
+            (done,) = await operator.rows("node", "set", node, "dead_letter_node=graves")
+            note = f"{node} was updated. {warning}"
+            assert done == {"done": "configure", "note": note, "warns": True}
+        (done,) = await operator.rows("node", "set", node, f"dead_letter_node={carrier}-closed-too")
+        assert done["warns"]
+        await operator.does("node", "create", f"{carrier}-closed-too")
+        (done,) = await operator.rows("node", "set", node, f"dead_letter_node={carrier}-closed-too")
+        assert done == {"done": "configure", "note": f"{node} was updated."}
+
+
+async def test_an_export_takes_the_place_of_a_file_once_it_is_whole(carriers, tmp_path):
+    for carrier, operator in carriers["root"].items():
+        await operator.does("node", "create", f"{carrier}-filed")
+        file = tmp_path / carrier
+        file.write_text("former")
+        said = await operator.says("node", "export", "--match", f"{carrier}-filed", str(file))
+        assert (said.code, said.out, said.err) == (0, "", f"1 node written to {file}.\n")
+        assert f'name = "{carrier}-filed"' in file.read_text()
+        said = await operator.says("node", "export", str(file), PUBQUEUE_PASSWORD="wrong")
+        assert said.code == 1
+        assert f'name = "{carrier}-filed"' in file.read_text(), "as it was"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["http", "xmpp"]
 
 
 async def test_a_program_reads_the_same_over_both(carriers):

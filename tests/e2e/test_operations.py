@@ -216,14 +216,14 @@ async def test_items_are_cancelled_and_dead_ones_handled_by_their_reasons(server
         assert await root.rows("dead", "jobs", "--reason", "no seat") == []
         assert [row["id"] for row in await root.rows("dead", "jobs", "--reason", "no *")] == ["a1"]
 
-        said = await root.says("cancel", "jobs", "a2", "a3", "gone", "--json")
+        said = await root.says("cancel", "--yes", "jobs", "a2", "a3", "gone", "--json")
         done = json.loads(said.out)
         assert (said.code, done["count"], done["in_flight"]) == (1, 2, 1)
         assert done["missing"] == ["gone"]
         assert (await bee.next_message()).find(f".//{{{PUBSUB}#event}}retract").get("id") == "a2"
-        own = await Operator(server, "boss").says("cancel", "jobs", "a4")
+        own = await Operator(server, "boss").says("cancel", "--yes", "jobs", "a4")
         assert (own.code, own.out.startswith("1 item of jobs cancelled.")) == (0, True)
-        refused = await Operator(server, "bee").says("cancel", "jobs", "a1")
+        refused = await Operator(server, "bee").says("cancel", "--yes", "jobs", "a1")
         assert (refused.code, refused.out) == (1, "")
 
         (revived,) = await root.rows("redrive", "jobs", "--reason", "no bed*", "--yes")
@@ -243,7 +243,7 @@ async def test_operations_on_a_queue_are_logged_with_their_user(server, tmp_path
     async with work(server, tmp_path) as (program, boss, bee):
         assert await root.does("pause", "jobs") == "jobs is paused.\n"
         assert (await root.rows("queues"))[0]["state"] == "paused"
-        assert (await root.rows("release", "jobs", "a2"))[0]["count"] == 1
+        assert (await root.rows("release", "--yes", "jobs", "a2"))[0]["count"] == 1
         await bee.next_message()  # that it is unlocked
         (done,) = await root.rows("redrive", "jobs", "--yes")
         assert (done["done"], done["count"]) == ("redrive", 1)
@@ -382,7 +382,7 @@ async def test_schedules_are_made_changed_fired_and_removed(server, tmp_path):
         assert [row["id"] for row in await root.rows("items", "jobs")] == fired
         (item,) = await root.rows("peek", "jobs", fired[0])
         assert item["publisher"] == "queue.localhost"
-        await root.does("schedule", "remove", "weekly")
+        await root.does("schedule", "remove", "weekly", "--yes")
         assert [row["schedule"] for row in await root.rows("schedule", "list")] == ["nightly"]
     lines = [line for line in program.log.splitlines() if "event=operation.performed " in line]
     said = [dict(word.split("=", 1) for word in shlex.split(line)) for line in lines]
@@ -429,7 +429,7 @@ async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
         (({"service": "nobody.localhost"}, ["queues"]), 1, "nobody.localhost"),
         (({}, ["items", "gone"]), 1, "has no node gone"),
         (({}, ["redrive", "jobs", "zz"]), 1, "jobs has no item zz."),
-        (({}, ["release", "jobs", "zz"]), 1, "jobs has no item zz."),
+        (({}, ["release", "jobs", "zz", "--yes"]), 1, "jobs has no item zz."),
         (({}, ["peek", "jobs", "zz"]), 1, "there is no item zz in jobs"),
         (
             ({"account": "boss"}, ["schedule", "list"]),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
+from pubqueue.admin import definitions
 from pubqueue.admin.connecting import TIMEOUT, Where, linked
 from pubqueue.admin.session import changed_schedule
 from pubqueue.operations.model import MOMENTS, OF_PAGES, Cell, ParameterKind
@@ -38,7 +39,7 @@ class Done(msgspec.Struct, frozen=True):
     note: str
     """The result in a sentence."""
     warns: bool
-    """The operation had no effect: the queue was paused already, for example."""
+    """The operation had no effect, or warns of something: a dead-letter node does not exist, for example."""
 
 
 # Names.
@@ -237,6 +238,36 @@ class Session:
             raise LookupError(f"there is no operation {operation!r}")
         return await self.link.perform(row, words_of(row, parameters))
 
+    async def node_export(self, *, match: str | None = None) -> str:
+        """Return the definitions of the nodes that the account manages, as the command `node export` writes them; `match` is a part of their names.
+
+        Raises:
+            OperationRefused: the service refuses.
+            ServiceUnavailable: no answer can come.
+
+        """
+        return definitions.as_text([one async for one in definitions.exported(self.link, match)])
+
+    async def node_apply(
+        self, text: str, *, match: str | None = None, prune: bool = False, dry_run: bool = False
+    ) -> tuple[str, ...]:
+        """Bring the nodes to the definitions in a text, as the command `node apply` does; return the names of those that had to be changed.
+
+        With `prune` other nodes are deleted with all their items. With `dry_run` nothing is changed. What is done stays if a later node
+        fails, and a repetition completes it.
+
+        Raises:
+            ConfigurationError: the text has an error, and nothing was changed.
+            OperationRefused: the service refuses a change; the error begins with the node.
+            ServiceUnavailable: no answer can come.
+
+        """
+        wanted = definitions.read(text, "text")
+        plan = await definitions.planned(self.link, wanted, match=match, prune=prune)
+        if dry_run:
+            return plan.nodes
+        return tuple([node async for node in definitions.applied(self.link, plan)])
+
 
 class BlockingSession:
     """A session whose methods block, for programs without asyncio; any number of threads may share it.
@@ -287,6 +318,19 @@ class BlockingSession:
         """Perform an operation by its name in the table, and return one page of its answer."""
         page: Page = self.wait(self._twin.perform(operation, **parameters))
         return page
+
+    def node_export(self, *, match: str | None = None) -> str:
+        """Return the definitions of the nodes that the account manages."""
+        text: str = self.wait(self._twin.node_export(match=match))
+        return text
+
+    def node_apply(
+        self, text: str, *, match: str | None = None, prune: bool = False, dry_run: bool = False
+    ) -> tuple[str, ...]:
+        """Bring the nodes to the definitions in a text; return the names of those that had to be changed."""
+        applying = self._twin.node_apply(text, match=match, prune=prune, dry_run=dry_run)
+        nodes: tuple[str, ...] = self.wait(applying)
+        return nodes
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  # whatever it returns
         """Run a coroutine in the thread of the session, and return its result."""

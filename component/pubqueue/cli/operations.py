@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pubqueue.admin.session import changed_schedule
-from pubqueue.cli import output
+from pubqueue.cli import definitions, output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, stop
 from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
-from pubqueue.operations.items import CANCEL, DEAD, DEATHS, DISCARD, NAMED, REASONS, REDRIVE
+from pubqueue.operations.items import (
+    CANCEL,
+    DEAD,
+    DEATHS,
+    DISCARD,
+    NAMED,
+    OTHERS_GET_THEM,
+    REASONS,
+    REDRIVE,
+    RELEASE,
+)
 from pubqueue.operations.model import (
     CANNOT_BE_UNDONE,
     OF_PAGES,
@@ -24,7 +34,7 @@ from pubqueue.operations.model import (
     noun,
 )
 from pubqueue.operations.nodes import AFFILIATE, CREATE, DELETE, MEMBERS, QUEUES, ROLES, SETTINGS
-from pubqueue.operations.schedules import CHANGE
+from pubqueue.operations.schedules import CHANGE, REMOVE
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.dead_letters import DEATHS_LOOKED_AT
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
@@ -281,6 +291,30 @@ def _discard(operation: Operation, call: Call) -> None:
     _take_out(operation, call)
 
 
+def _cancel(operation: Operation, call: Call) -> None:
+    confirm(
+        f"{_named_items(call)} will be removed, including those that workers hold.{CANNOT_BE_UNDONE}",
+        yes=call.yes,
+    )
+    _take_out(operation, call)
+
+
+def _release(operation: Operation, call: Call) -> None:
+    confirm(f"{_named_items(call)} will be unlocked. {OTHERS_GET_THEM}", yes=call.yes)
+    perform(operation, call)
+
+
+def _named_items(call: Call) -> str:
+    items = tuple(dict.fromkeys(call.given.get("item", ())))
+    return f"{count(len(items), 'named item')} of {call.node}"
+
+
+def _remove_schedule(operation: Operation, call: Call) -> None:
+    name = "".join(call.given["schedule"])
+    confirm(f"The schedule {name} will be removed.{CANNOT_BE_UNDONE}", yes=call.yes)
+    perform(operation, call)
+
+
 def _of(call: Call) -> str:
     reason = "".join(call.given.get("reason", ()))
     return f" that died of {reason!r}" if reason else ""
@@ -303,7 +337,7 @@ def _all_dead(call: Call) -> str:
 
 
 def _take_out(operation: Operation, call: Call) -> None:
-    """Remove any number of items; print how many were removed, and which were not found. `cancel` is by hand for this."""
+    """Remove any number of items; print how many were removed, and which were not found."""
     missing: list[str] = []
 
     async def work(link: Link) -> None:
@@ -434,7 +468,7 @@ def _change(operation: Operation, call: Call) -> None:
 # All commands.
 
 BY_HAND: Final[Mapping[str, click.Command]] = {
-    "cancel": command_of(CANCEL, _take_out),
+    "cancel": command_of(CANCEL, _cancel, sure),
     "create": command_of(
         *(CREATE, _create),
         click.option(
@@ -470,7 +504,9 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
         ),
     ),
     "redrive": command_of(REDRIVE, _redrive, sure),
+    "release": command_of(RELEASE, _release, sure),
     "schedule-change": command_of(CHANGE, _change, needed=False),
+    "schedule-remove": command_of(REMOVE, _remove_schedule, sure),
     "settings": command_of(SETTINGS, _settings),
 }
 """Commands by the names of their operations."""
@@ -486,9 +522,18 @@ GROUPS: Final = {
 }
 
 
+BESIDE: Final[Mapping[str, tuple[click.Command, ...]]] = {
+    "node": (definitions.export, definitions.apply),
+}
+"""Commands of groups that perform many operations."""
+
+
 def _commands() -> dict[str, click.Command]:
     groups = {name: Suggesting(name, help=about) for name, about in GROUPS.items()}
     found: dict[str, click.Command] = {**groups}
+    for group, commands in BESIDE.items():
+        for command in commands:
+            groups[group].add_command(command)
     for name in OPERATIONS.keys() - ELSEWHERE:
         operation = OPERATIONS[name]
         command = BY_HAND.get(name) or command_of(operation)
