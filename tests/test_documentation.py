@@ -45,6 +45,11 @@ RUN = {
 NOT_RUN = {
     ("component/README.md", "", 1): "a drawing",
     (
+        "docs/operations/definitions.md",
+        "",
+        1,
+    ): "a plan, whose lines tests/e2e/test_both_carriers.py compares",
+    (
         "docs/tutorial/demo.md",
         "text",
         1,

@@ -15,6 +15,7 @@ HELD = {
     "admin/over_xmpp": "e2e/test_both_carriers",
     "admin/session": "e2e/test_both_carriers",
     "cli/dev_reload": "cli/test_worker",
+    "cli/definitions": "e2e/test_both_carriers",
     "cli/doctor": "e2e/test_operations",
     "cli/events": "e2e/test_operations",
     "cli/publish": "e2e/test_publish_command",
