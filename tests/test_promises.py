@@ -40,6 +40,8 @@ SHOWN = {
                              " engine/test_groups.py::test_two_processes_keep_to_one_limit",
         "with a higher limit": "engine/test_groups.py::test_with_a_limit_of_two_the_other_goes_on engine/test_groups.py::"
                                "test_the_higher_priority_of_several_turns_of_a_group_is_delivered_first",
+        "sent ahead (`x-queueing#group_ahead`)": "engine/test_ahead_machine.py engine/test_ahead.py::"
+                                         "test_one_that_fails_brings_back_all_that_was_sent_after_it",
         "with a delay set by the publisher": "engine/test_groups.py::"
                                          "test_a_delayed_item_joins_its_group_when_it_is_due_and_blocks_no_other",
     },

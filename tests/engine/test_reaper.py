@@ -26,7 +26,7 @@ from pubqueue.engine.rows import FINISHED
 from pubqueue.model.changes import Release
 from pubqueue.model.entities import ItemId, Millis, NodeName, seconds
 from pubqueue.model.notices import Unlocked
-from pubqueue.rules import expire
+from pubqueue.rules import ahead, expire
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.read import Trim
 from pubqueue.rules.unlock import Recover
@@ -297,14 +297,14 @@ ODD = ItemId("odd")
 
 
 def odd_in_deciding(monkeypatch):
-    decide = expire.fail
+    decide = ahead.fail
 
     def fail(case, *given):
         if case.item.id == ODD:
             raise ZeroDivisionError
         return decide(case, *given)
 
-    monkeypatch.setattr(expire, "fail", fail)
+    monkeypatch.setattr(ahead, "fail", fail)
 
 
 def odd_in_changing(monkeypatch):

@@ -2,6 +2,7 @@
 
 import pytest
 from harness.batches.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, queue, waiting, who
+from msgspec.structs import replace
 
 from pubqueue.model.changes import (
     AddItem,
@@ -201,6 +202,13 @@ FIRST = NodeConfig(queueing=True, group_limit=3)
 )
 def test_only_a_higher_limit_of_a_queue_gives_something_to_do(limit, queueing, expected):
     assert begins(FIRST, NodeConfig(queueing=queueing, group_limit=limit)) is expected
+
+
+@pytest.mark.parametrize("queueing", [True, False])
+def test_groups_that_are_sent_ahead_from_now_on_or_no_more_have_other_turns(queueing):
+    ahead = NodeConfig(queueing=queueing, group_limit=3, group_ahead=True)
+    assert begins(FIRST, ahead) is queueing
+    assert begins(ahead, replace(FIRST, queueing=queueing)) is queueing
 
 
 def test_a_slice_has_about_so_many_turns_whatever_the_limit():

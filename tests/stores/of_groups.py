@@ -20,7 +20,14 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.engine.listings import Counted, GroupLines, GroupTurns, NodeEntries, WaitingGroups
+from pubqueue.engine.listings import (
+    Counted,
+    GroupLines,
+    GroupTaken,
+    GroupTurns,
+    NodeEntries,
+    WaitingGroups,
+)
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import Write
 from pubqueue.model import changes as c
@@ -33,6 +40,11 @@ async def line(store, *groups, limit=9):
     return "".join(item.id for item in await listed(store, GroupLines(groups), None, limit))
 
 
+async def taken(store, *groups):
+    rows = await listed(store, GroupTaken(groups), None, 9)
+    return "".join(item.id for item in sorted(rows, key=lambda item: item.turn))
+
+
 async def take_turns(store, *names, first=100):
     """Let the items have turns, from this number on."""
     rows = await items(store, *names)
@@ -41,6 +53,17 @@ async def take_turns(store, *names, first=100):
 
 class OfGroups:
     """Part of the contract."""
+
+    async def test_an_item_that_is_recalled_waits_in_its_group_again(self, store):
+        await make(store, *(add(name, group="g") for name in "abc"), add("x", group="h"))
+        await take_turns(store, *"abcx")
+        await lock(store, "b")
+        (locked,) = await items(store, "b")
+        await make(store, release(locked, released=0, is_recalled=True))
+        assert (await taken(store, G), await taken(store, H)) == ("ac", "x")
+        assert await line(store, G) == "b"
+        (row,) = await items(store, "b")
+        assert (row.avoid, row.turn, row.released, row.failed) == (None, 0, 0, 0)
 
     async def test_an_item_of_a_group_comes_back_as_it_was(self, store):
         await make(store, add("a", group="kunde ä", priority=2, expires=after(9)))
@@ -83,6 +106,7 @@ class OfGroups:
         await lock(store, "b")
         await make(store, c.Postpone((await items(store, "c"))[0], after(5)))
         assert await listed(store, GroupTurns((G, H, ("none", "g")))) == [3, 0, 0]
+        assert await taken(store, G, H, ("none", "g")) == "abc"
         assert await line(store, G) == "d"
         (locked,) = await items(store, "b")
         await make(store, release(locked, state=State.DELAYED, due=after(5)))

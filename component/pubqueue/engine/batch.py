@@ -31,6 +31,7 @@ from pubqueue.engine.working_set import OfOneRequest, WorkingSet
 from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
+from pubqueue.rules.ahead import told
 from pubqueue.rules.damage import SETTINGS_DAMAGED
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import Describe
@@ -320,7 +321,7 @@ def run(
         moments += changes.waits.next(), changes.held_back.next()
     return BatchResult(
         tuple(decisions),
-        tuple(deliveries),
+        (*(told(changes.recalled) if changes.recalled else ()), *deliveries),
         min((moment for moment in moments if moment is not None), default=None),
         exact,
         tuple(left),

@@ -40,6 +40,7 @@ from pubqueue.engine.windows import (
     HeldBack,
     OpenWindows,
     RateWaits,
+    WaitsForRoom,
 )
 from pubqueue.engine.writes import ABSENT
 from pubqueue.model import changes
@@ -140,6 +141,9 @@ class ChangeApplier:
         self.waits = RateWaits()
         self.held_back = HeldBack()
         self.takes = OpenWindows(takers)
+        self.waits_for_room = WaitsForRoom()
+        self.recalled: list[Item] = []
+        """Items of which this batch has ended the locks because of earlier items of their groups (`rules.ahead`)."""
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch."""
@@ -149,6 +153,8 @@ class ChangeApplier:
         self.groups = {}
         self.waits.begin()
         self.takes.begin()
+        self.waits_for_room.begin()
+        self.recalled = []
         self.soonest = NEVER
         self.unsure = foreign or self._forgot
         self._forgot = False
@@ -160,6 +166,7 @@ class ChangeApplier:
         self.waits.undo()
         self.held_back.undo()
         self.takes.undo()
+        self.waits_for_room.undo()
         self._pending.forget()
 
     def make(self, asked: object, changes: Iterable[Change]) -> None:
@@ -213,6 +220,15 @@ class ChangeApplier:
     def room_of_takes(self, node: Node) -> int:
         """Return how many items could go to waiting takes, counted up to `ENOUGH`."""
         return self.takes.room(node, self._cache.held_of, ENOUGH)
+
+    def room_of(self, node: Node, jid: Jid) -> int:
+        """Return how many items could be sent ahead to this address; the subscription and what the account holds have to be loaded."""
+        row = self._cache.subscription(node.name, jid)
+        reaches = self._may_have if self.held_back.anybody_of(node.name) else None
+        is_there = reaches(node.name, jid) if reaches else self._reaches(jid)
+        is_free = row is not ABSENT and has_room(row) and is_there
+        room = row.queue_requests - row.in_flight if is_free else 0
+        return room + (self.takes.room_of(node, jid, self._cache.held_of) if self.takes else 0)
 
     def take_line(self, node: Node, count: int) -> list[TakeWindow]:
         """Return the windows of waiting takes. `load_takers` has to be called before."""
@@ -362,11 +378,15 @@ class ChangeApplier:
                 self._cache.passing[item.node, item.id, item.seq] = None
 
     def _call_group(self, before: Item | None, now: Item | None) -> None:
-        """Note a group whose item with the turn has left it, and a group that an item now waits in."""
+        """Note a group whose item with the turn has left it, one that an item now waits in, and one whose next items depend on the state."""
         if before is not None and before.turn and (now is None or not now.turn):
             self.groups[before.node, before.group] = None
         if now is not None and in_line(now):
             self.groups[now.node, now.group] = None
+        if before is not None and now is not None and before.turn and before.state != now.state:
+            node = self._cache.nodes.get(now.node)
+            if node is not None and node.config.group_ahead:
+                self.groups[now.node, now.group] = None
 
     def _take_out(self, before: Item, now: Item | None, *, gone: bool) -> None:
         """Take an item out of the groups that it was in."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pubqueue.engine import ahead
 from pubqueue.engine.listings import GroupLines, GroupTurns, ReadyNodes
 from pubqueue.engine.rows import Passed, Reach, rank, up_to
 from pubqueue.engine.task import answer_with
@@ -90,6 +91,8 @@ def hand_out(
     names.update(dict.fromkeys(changes.no_longer_held_back()))
     changes.touched = {}
     changes.waits.end(names)
+    if changes.waits_for_room and ahead.wake(context, changes, names):
+        give_turns(context, changes)
     deliveries: list[Notice] = []
     if not changes.takes:
         has_nothing = context.rows.cache.has_nothing_to_deliver
@@ -99,6 +102,10 @@ def hand_out(
     dispatcher = _Dispatcher(context, changes)
     while names:
         left = dispatcher.round(names, deliveries)
+        changes.touched = {}
+        if changes.groups:
+            give_turns(context, changes)
+            left += [name for name in changes.touched if name not in left]
         if dispatcher.allowance.is_spent() or dispatcher.passing:
             return deliveries, left
         names = dict.fromkeys(left)
@@ -295,8 +302,16 @@ class _Dispatcher:
             return []
         if len(rows) > self.allowance.items:
             rows = rows[: self.allowance.items + sum(item.aside for item, _ in rows)]
-        now, line = self._context.now, self._carrying.line(name, len(rows) + 2)
-        takes, asking = self._changes.takes, self._carrying.takes(node, len(rows) + 2)
+        sent = None
+        count = len(rows) + 2
+        if node.config.group_ahead:
+            sent = ahead.in_order(self._context, self._changes, node, rows)
+            rows, count = sent.rows, ALL if sent.holders else count
+            if not rows:
+                return []
+        now, line = self._context.now, self._carrying.line(name, count)
+        takes, asking = self._changes.takes, self._carrying.takes(node, count)
+        carriers = self._carrying.carriers(name, rows, (*line, *asking))
         made = dispatch(
             node,
             [item for item, _ in rows],
@@ -304,10 +319,12 @@ class _Dispatcher:
             now=now,
             first_token=self._changes.tokens(len(rows)),
             most=allowed(node, now),
-            carriers=self._carrying.carriers(name, rows, (*line, *asking)),
+            carriers=carriers if sent is None else sent.limits(carriers),
             takes=asking,
         )
         self._changes.make(None, made)
+        if sent is not None:
+            sent.note_passed(self._changes, made)
         payloads = {item.seq: payload for item, payload in rows}
         subids = {each.jid: each.subid for each in line}
         levels = self._levels(node, line)
@@ -447,6 +464,8 @@ class _Group(Struct):
     line: list[Item] = field(default_factory=list)
     gone: int = 0
     """Items that wait in the store, and no longer do."""
+    is_ahead: bool = False
+    """Whether it is sent ahead (`engine.ahead`)."""
 
     @property
     def room(self) -> int:
@@ -457,6 +476,11 @@ def give_turns(context: Context, changes: ChangeApplier) -> None:
     """Let the next items of the touched groups take their turns, as many as their nodes allow in flight."""
     called, changes.groups = changes.groups, {}
     groups = _limits(context, called)
+    sent_ahead = [key for key, group in groups.items() if group.is_ahead]
+    if sent_ahead:
+        ahead.give_turns(context, changes, sent_ahead)
+        groups = {key: group for key, group in groups.items() if not group.is_ahead}
+        changes.groups = {}
     if not groups:
         return
     new = _unwritten(changes, groups)
@@ -481,7 +505,7 @@ def _limits(context: Context, called: dict[Group, None]) -> dict[Group, _Group]:
         rows.load()
         nodes = {name: rows.node(name) for name in nodes}
     return {
-        (name, group): _Group(node.config.group_limit)
+        (name, group): _Group(node.config.group_limit, is_ahead=node.config.group_ahead)
         for name, group in called
         if (node := nodes[name]) is not None and node.config.queueing
     }

@@ -342,6 +342,12 @@ class GroupTurns(Listing[int], frozen=True, gc=False):
     groups: tuple[tuple[NodeName, str], ...]
 
 
+class GroupTaken(Listing[Item], frozen=True, gc=False):
+    """The items of these groups that have turns."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
 class GroupLines(Listing[Item], frozen=True, gc=False):
     """The first waiting items of each of these groups, up to `limit` of each, in the order of their publish."""
 

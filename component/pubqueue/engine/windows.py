@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct
 
 from pubqueue.model.after import has_room
-from pubqueue.model.entities import NO_TIME, later, seconds
+from pubqueue.model.entities import NO_TIME, account_of, later, seconds
 from pubqueue.rules.dispatch import TakeWindow, place
 from pubqueue.rules.dispatch import place as _place
 from pubqueue.rules.presence import MAX_PAUSE
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Rank = tuple[float, int, Jid]
     Key = tuple[NodeName, Jid]
     """A node, and an account that waits for items of it."""
+    Group = tuple[NodeName, str]
 
 
 class Takers(Protocol):
@@ -161,6 +162,14 @@ class OpenWindows:
             if total >= most:
                 break
         return total
+
+    def room_of(self, node: Node, jid: Jid, held: Mapping[Key, int]) -> int:
+        """Return how many items could be sent ahead to the takes of an address."""
+        account = account_of(jid)
+        mine = self._of.get(node.name, {}).get(account, {}).values()
+        its = (one for one in mine if one.of.by.jid == jid and one.of.ahead and self._waits(one))
+        left = sum(one.left for one in its)
+        return min(left, node.config.max_queue_requests - held.get((node.name, account), 0))
 
     def line(
         self,
@@ -382,6 +391,69 @@ class FreeWindows:
         for place in found.values():
             heapq.heappush(self._heap, place)
         return [self._subscriptions[jid] for jid in found]
+
+
+# Groups that are sent ahead, and whose holders have no room for more (`rules.ahead`).
+#
+# They wait in memory, to be looked at when their holder has room again. Nothing is lost with them: a group is looked at in any case
+# when one of its items ends.
+
+
+class WaitsForRoom:
+    """The groups by queue and holder. `passed` are those whose items could not be delivered in this batch."""
+
+    def __init__(self) -> None:
+        self.passed: set[Group] = set()
+        self._of: dict[NodeName, dict[Jid, dict[str, None]]] = {}
+        self._holders: dict[Group, Jid] = {}
+        self._ended: dict[Group, Jid] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether any groups wait."""
+        return bool(self._of)
+
+    def __contains__(self, node: object) -> bool:
+        """Return whether groups of the queue wait."""
+        return node in self._of
+
+    def begin(self) -> None:
+        """Begin a batch: the changes of the last one are committed."""
+        self.passed, self._ended = set(), {}
+
+    def undo(self) -> None:
+        """Let all that waited before the batch wait again: it was rolled back."""
+        for group, holder in self._ended.items():
+            self.set(group, holder)
+        self.begin()
+
+    def set(self, group: Group, holder: Jid) -> None:
+        """Have the group looked at when its holder has room."""
+        self.end(group)
+        self._holders[group] = holder
+        node, name = group
+        self._of.setdefault(node, {}).setdefault(holder, {})[name] = None
+
+    def end(self, group: Group) -> None:
+        """Forget the group."""
+        holder = self._holders.pop(group, None)
+        if holder is None:
+            return
+        self._ended.setdefault(group, holder)
+        node, name = group
+        of = self._of[node]
+        del of[holder][name]
+        if not of[holder]:
+            del of[holder]
+        if not of:
+            del self._of[node]
+
+    def holders(self, node: NodeName) -> tuple[Jid, ...]:
+        """Return the holders of waiting groups of a queue."""
+        return tuple(self._of.get(node, ()))
+
+    def first(self, node: NodeName, holder: Jid, count: int) -> tuple[Group, ...]:
+        """Return the first of the groups that wait for this holder."""
+        return tuple((node, name) for name in islice(self._of[node][holder], count))
 
 
 # Subscribers that get no deliveries for a while, because deliveries to them bounced.

@@ -173,9 +173,10 @@ def _released(change: c.Release) -> Item:
         due=change.due,
         failed=change.failed,
         released=change.released,
-        avoid=item.holder,
+        avoid=None if change.is_recalled else item.holder,
         holder=None,
         deadline=None,
+        turn=0 if change.is_recalled else item.turn,
         failure=change.reason or item.failure,
     )
 

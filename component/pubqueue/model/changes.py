@@ -357,7 +357,8 @@ class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
     `failed` and `released` are the new values of the counters. `reason` is why the attempt failed,
-    or why the holder released the item; if it is empty, the previous reason stays.
+    or why the holder released the item; if it is empty, the previous reason stays. One that is recalled
+    (`rules.ahead`) waits in its group again, and avoids no subscriber.
     """
 
     item: Item
@@ -366,6 +367,7 @@ class Release(Struct, frozen=True, gc=False):
     failed: int
     released: int
     reason: str = ""
+    is_recalled: bool = False
 
 
 class Postpone(Struct, frozen=True, gc=False):
@@ -415,7 +417,7 @@ class Ripen(Struct, frozen=True, gc=False):
 
 
 class TakeTurn(Struct, frozen=True, gc=False):
-    """A queued item of a group is ready from now on, at this place among the ready items."""
+    """A queued item of a group is ready from now on, at this place among the ready items; 0: it waits in its group again."""
 
     item: Item
     turn: int
@@ -451,7 +453,7 @@ class DropRow(Struct, frozen=True, gc=False):
 class OpenWindow(Struct, frozen=True, gc=False):
     """The take of this number waits for up to `count` items of the node. Nothing of this is stored.
 
-    `last_served` is the token up to which others were served before it asked; `bytes` and `span` are those of `Take`.
+    `last_served` is the token up to which others were served before it asked; `bytes`, `span` and `ahead` are those of `Take`.
     """
 
     node: NodeName
@@ -461,6 +463,7 @@ class OpenWindow(Struct, frozen=True, gc=False):
     last_served: int
     bytes: int | None = None
     span: Millis | None = None
+    ahead: bool = False
 
 
 class Forget(Struct, frozen=True, gc=False):

@@ -302,6 +302,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """The largest window of a subscriber; a larger request is reduced to it."""
     group_limit: int = 1
     """Maximum number of items of one group that are in flight at a time."""
+    group_ahead: bool = False
+    """Whether items of a group are sent ahead of the end of earlier ones, up to `group_limit`, in order and to one worker. If one comes
+    back, those that were sent after it are sent again too."""
     rate: float | None = None
     """Maximum number of items that are delivered per second."""
     qos: Level = Level.UNACKNOWLEDGED

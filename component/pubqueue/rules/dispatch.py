@@ -88,21 +88,26 @@ def dispatch(
     changes: list[Change] = []
     token = first_token
     end = None if most is None else first_token + most
+    passed: set[str] = set()
     for item in ready:
         if not line or token == end:
             break
+        if item.group in passed:
+            continue
         unable: list[Server] = []
         if carriers and (able := carriers.get(item.seq)) is not None:
             unable = _step_aside(line, able)
             if not line:
                 line = unable
+                _pass(passed, node, item)
                 continue
         server = _next(line, item)
         for each in unable:
             heapq.heappush(line, each)
-        if server is None and item.aside:
-            continue  # it waits already
         if server is None:
+            _pass(passed, node, item)
+            if item.aside:
+                continue  # it waits already
             times = max(item.released + item.failed, 1)
             changes.append(Postpone(item, later(now, backoff(node.config, item, times))))
             continue
@@ -115,6 +120,12 @@ def dispatch(
             heapq.heappush(line, again)
         token += 1
     return changes
+
+
+def _pass(passed: set[str], node: Node, item: Item) -> None:
+    """Let nothing of its group go ahead of an item that cannot be delivered now, if the group is sent ahead."""
+    if item.group and node.config.group_ahead:
+        passed.add(item.group)
 
 
 def _line(subscriptions: Sequence[Subscription], takes: Sequence[TakeWindow]) -> list[Server]:

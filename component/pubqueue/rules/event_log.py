@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BY_OWNER: Final = "an owner ended the lock"
 CAME_BACK: Final = "the delivery came back"
+RECALLED: Final = "an earlier item of its group came back"
 REPLACED: Final = "replaced"
 OUTLIVED: Final = "dead for longer than it is kept, or too many dead items"
 
@@ -73,6 +74,8 @@ def _locked(_asked: object, change: changes.Lock, now: Millis) -> tuple[LogEntry
 
 
 def _released(asked: object, change: changes.Release, now: Millis) -> tuple[LogEntry, ...]:
+    if asked is None and change.is_recalled:
+        return (_of(EventKind.UNLOCKED, change.item, now, RECALLED),)
     return (_end(asked, change.item, now),)
 
 

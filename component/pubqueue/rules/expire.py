@@ -24,8 +24,9 @@ from pubqueue.model.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.model.several_subscriptions import apart, named
 from pubqueue.model.transactions import Abort, Sweep
 from pubqueue.rules.access import is_meant
+from pubqueue.rules.ahead import fail_first
 from pubqueue.rules.filters import admits, indexed
-from pubqueue.rules.give_back import Case, fail, give_up, in_their_places
+from pubqueue.rules.give_back import Case, give_up, in_their_places
 from pubqueue.rules.publication import MAX_BYTES, misfit
 from pubqueue.rules.publish import turned_away
 from pubqueue.rules.room import Growth, drops, full, status_item
@@ -149,7 +150,7 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
     work have no moment of their own, so while there are more to forget, another step follows; other
     requests have their batches between the steps.
     """
-    ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
+    ends = fail_first(facts.locks, facts.now, TIMED_OUT)
     ends += [_too_old(case, facts.now) for case in facts.lives]
     changes: list[c.Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
     ended = {case.item.seq for case in facts.lives}

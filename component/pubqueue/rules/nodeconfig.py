@@ -232,6 +232,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "dedup_window":               Setting(whole(0, YEAR)),
     "max_queue_requests":         Setting(whole(1, 10**6)),
     "group_limit":                Setting(whole(1, 1000)),
+    "group_ahead":                _BOOLEAN,
     "rate":                       Setting(_rate, _write_rate),
     "qos":                        _choice(Level),
     "unsubscribe_on_unavailable": _BOOLEAN,

@@ -32,7 +32,8 @@ from pubqueue.model.entities import SubscriptionState, account_of, later, mark_o
 from pubqueue.model.notices import SubscriptionChanged
 from pubqueue.model.records import PingAnswer
 from pubqueue.model.several_subscriptions import apart
-from pubqueue.rules.give_back import Case, fail, in_their_places, release
+from pubqueue.rules.ahead import fail_first, release_first
+from pubqueue.rules.give_back import Case, in_their_places, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,8 +203,8 @@ def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
 def _freed(held: Sequence[Case], now: Millis, how: Departure) -> Iterator[Change]:
     """End the locks of a JID that has left."""
     if how.is_failure:
-        return in_their_places([fail(case, now, WORKER_LOST) for case in held], held)
-    return iter([release(case.item, case.node, now) for case in held])
+        return in_their_places(fail_first(held, now, WORKER_LOST), held)
+    return iter(release_first(held, now))
 
 
 # Connections of an instance that is gone: very many may have gone at once, so that one request frees a slice of them.

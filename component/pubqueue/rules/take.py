@@ -39,7 +39,8 @@ class Take(Request, frozen=True, gc=False):
     The reply has the items that could be delivered at once, or none at the end of the wait. `number` is the broker's: it
     distinguishes the takes of a process. With `bytes` no more items are delivered once those before have as many
     together, so the last one may exceed it. With `span` the locks last that long, up to the time for which the node lets
-    locks be extended.
+    locks be extended. With `ahead` it may get several items of a group that is sent ahead (`rules.ahead`), because the requester
+    processes them in order; without it, one.
     """
 
     by: Principal
@@ -49,6 +50,7 @@ class Take(Request, frozen=True, gc=False):
     number: int = 0
     bytes: int | None = None
     span: Millis | None = None
+    ahead: bool = False
 
 
 class TakeFacts(Struct, frozen=True, gc=False):
@@ -106,6 +108,7 @@ def take(request: Take, facts: TakeFacts) -> Decision:
         *(node.name, request.number, request.by, request.count, facts.unused - 1),
         bytes=request.bytes,
         span=request.span,
+        ahead=request.ahead,
     )
     reply = Taken(node.name, crowded=_crowded(request, facts))
     return Decision(reply, (opened, *_used(request, facts, node)))

@@ -93,7 +93,8 @@ class ResumeTrimsFacts(Struct, frozen=True, gc=False):
 
 def begins(before: NodeConfig, after: NodeConfig) -> bool:
     """Return whether the change to these settings requires a trim."""
-    return narrows(before, after) or (after.queueing and after.group_limit > before.group_limit)
+    more = after.group_limit > before.group_limit or after.group_ahead != before.group_ahead
+    return narrows(before, after) or (after.queueing and more)
 
 
 def groups_of_slice(config: NodeConfig) -> int:

@@ -6,12 +6,13 @@ import asyncio
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
 
 import pytest
 from faces.grpc.service import GrpcService
 from google.api_core.exceptions import AlreadyExists, InvalidArgument, NotFound
 from google.cloud import pubsub_v1
-from google.cloud.pubsub_v1.types import FlowControl, PublisherOptions
+from google.cloud.pubsub_v1.types import FlowControl, PublisherOptions, StreamingPullRequest
 from harness.patience import TIMEOUT, wait_until
 
 PROJECT = "shop"
@@ -174,6 +175,38 @@ async def test_ordering_keys_come_in_order(clients, queue):  # G33, G50
         pulling.result(TIMEOUT)
         assert all(numbers == sorted(numbers) for numbers in seen.values())
         assert len(seen) == 4
+
+    await asyncio.to_thread(all_of_it)
+
+
+async def test_a_key_is_sent_ahead_and_again_after_a_nack(clients, queue):  # G33, G50
+    def all_of_it():
+        publisher, subscriber = clients
+        topic, _ = queue
+        name = subscriber.subscription_path(PROJECT, "ordered")
+        subscriber.create_subscription(
+            request={"name": name, "topic": topic, "enable_message_ordering": True}
+        )
+        said: SimpleQueue[StreamingPullRequest | None] = SimpleQueue()
+        said.put(StreamingPullRequest(subscription=name, stream_ack_deadline_seconds=60))
+        answers = subscriber.streaming_pull(requests=iter(said.get, None))
+        for n in range(10):
+            publisher.publish(topic, b"%d" % n, ordering_key="key").result(TIMEOUT)
+        found = []
+
+        def numbers(count):
+            while len(found) < count:
+                found.extend(next(answers).received_messages)
+            return [int(one.message.data) for one in found]
+
+        assert numbers(10) == [*range(10)]
+        said.put(StreamingPullRequest(ack_ids=[one.ack_id for one in found[:2]]))
+        third = found[2].ack_id
+        said.put(StreamingPullRequest(modify_deadline_ack_ids=[third], modify_deadline_seconds=[0]))
+        assert numbers(18) == [*range(10), *range(2, 10)]
+        said.put(StreamingPullRequest(ack_ids=[one.ack_id for one in found[10:]]))
+        said.put(None)
+        answers.cancel()
 
     await asyncio.to_thread(all_of_it)
 

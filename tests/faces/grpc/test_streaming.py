@@ -335,29 +335,83 @@ async def test_too_many_streams_are_refused(v1, side, open_stream):
     assert await open_stream().has(1) == [b"a"]
 
 
-async def test_ordering_keys_come_in_order_one_at_a_time(v1, queue, open_stream):  # G33
-    ordered = "projects/shop/subscriptions/ordered"
+ORDERED = "projects/shop/subscriptions/ordered"
+
+
+@pytest.fixture
+async def ordered(v1, queue):
     await v1.subscriber.CreateSubscription(
-        name=ordered, topic=TOPIC, enable_message_ordering=True, ack_deadline_seconds=10
+        name=ORDERED, topic=TOPIC, enable_message_ordering=True, ack_deadline_seconds=10
     )
-    for n in range(6):
+
+
+def nack(stream, *messages):
+    spans = [0] * len(messages)
+    ids = [one.ack_id for one in messages]
+    stream.say(modify_deadline_ack_ids=ids, modify_deadline_seconds=spans)
+
+
+async def test_a_key_comes_in_order_before_it_is_acknowledged(v1, ordered, open_stream):  # G33
+    stream = open_stream(subscription=ORDERED)
+    for n in range(10):
         await publish(v1, b"a%d" % n, ordering_key="a")
         await publish(v1, b"b%d" % n, ordering_key="b")
-    stream = open_stream(subscription=ordered)
-    done, at, refused = [], 0, {b"a2", b"b4"}
-    while len(done) < 12:
-        await stream.has(at + 1)
-        one = stream.messages[at]
-        at += 1
-        if one.message.data in refused:
-            refused.remove(one.message.data)
-            stream.say(modify_deadline_ack_ids=[one.ack_id], modify_deadline_seconds=[0])
-            continue
-        done.append(one.message.data)
-        stream.say(ack_ids=[one.ack_id])
+    await stream.has(20)
     for key in (b"a", b"b"):
-        assert [data for data in done if data[:1] == key] == [key + b"%d" % n for n in range(6)]
+        assert [data for data in stream.data if data[:1] == key] == [
+            key + b"%d" % n for n in range(10)
+        ]
     assert stream.properties[0].message_ordering_enabled
+
+
+async def test_a_nack_brings_back_what_follows_in_order(v1, ordered, open_stream):  # G33
+    await publish(v1, *(b"%d" % n for n in range(10)), ordering_key="a")
+    stream = open_stream(subscription=ORDERED)
+    await stream.has(10)
+    acked = [stream.messages[at].ack_id for at in (0, 1, 6)]
+    stream.say(ack_ids=acked)
+    nack(stream, stream.messages[2])
+    late = [one.ack_id for one in stream.messages[3:6]]
+    stream.say(ack_ids=late)  # they are not the client's any more
+    await stream.has(17)
+    assert stream.data == [b"%d" % n for n in [*range(10), 2, 3, 4, 5, 7, 8, 9]]
+
+
+async def test_messages_that_come_back_free_their_credit(v1, ordered, open_stream):
+    await publish(v1, *(b"%d" % n for n in range(8)), ordering_key="a")
+    stream = open_stream(subscription=ORDERED, max_outstanding_messages=4)
+    await stream.has(4)
+    nack(stream, stream.messages[0])
+    await stream.has(8)
+    assert stream.data == [b"%d" % n for n in (0, 1, 2, 3, 0, 1, 2, 3)]
+
+
+async def test_all_of_a_key_goes_to_one_stream(v1, ordered, open_stream):  # G33
+    streams = [open_stream(subscription=ORDERED) for _ in range(3)]
+    await publish(v1, b"first", ordering_key="a")
+    await until(lambda: any(one.messages for one in streams))
+    (holder,) = [one for one in streams if one.messages]
+    for n in range(9):
+        await publish(v1, b"%d" % n, ordering_key="a")
+    assert await holder.has(10) == [b"first", *(b"%d" % n for n in range(9))]
+    assert sum(len(one.messages) for one in streams) == 10
+
+
+async def test_the_next_pull_gets_nothing_of_a_key_that_is_outstanding(v1, ordered):  # G33
+    await publish(v1, *(b"%d" % n for n in range(9)), ordering_key="a")
+
+    async def pull(count):
+        pulled = await v1.subscriber.Pull(
+            subscription=ORDERED, max_messages=count, return_immediately=True
+        )
+        found = pulled.received_messages
+        return [one.message.data for one in found], [one.ack_id for one in found]
+
+    data, ids = await pull(4)
+    assert data == [b"0", b"1", b"2", b"3"]
+    assert await pull(4) == ([], [])
+    await v1.subscriber.Acknowledge(subscription=ORDERED, ack_ids=ids)
+    assert (await pull(9))[0] == [b"4", b"5", b"6", b"7", b"8"]
 
 
 __all__ = ["open_stream", "queue"]

@@ -195,6 +195,7 @@ PLANS = {
     "waiting": "staged_usage_pkey (account)",
     "ready_places": "item_ready (node_id)",
     "group_turns": "item_turn (node_id group_name)",
+    "group_taken": "item_turn (node_id group_name)",
     "ready_items": "item_pkey (seq)",
     "due_locks": "item_deadline (deadline)",
     "due_lives": "item_expires (expires)",

@@ -422,6 +422,7 @@ PLANS = {
     "queued_end": "item_ready (node_id=? AND priority=? AND <expr>>?)",
     "count_line": "item_grouped (node_id=? AND seq>?)",
     "group_turns": "item_turn (node_id=? AND group_name=? AND turn>?)",
+    "group_taken": "item_turn (node_id=? AND group_name=? AND turn>?)",
     "group_lines": "item_line (node_id=? AND group_name=?)",
     "waiting_groups": "item_line (node_id=? AND group_name>?)",
     "count_dead": "COVERING INDEX item_death (node_id=? AND death>?)",

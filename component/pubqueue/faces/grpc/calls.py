@@ -31,7 +31,15 @@ from pubqueue.rules.validity import MAX_NAMED
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from pubqueue.accounts.accounts import Proven
     from pubqueue.engine.broker import Broker
@@ -108,6 +116,11 @@ class OpenStreams:
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._streams)
+
+    def credit_of(self, address: Jid) -> Credit | None:
+        """Return the credit of the stream with this address."""
+        stream = self._streams.get(address)
+        return None if stream is None else stream.credit
 
     def clients(self) -> Iterable[OpenStream]:
         """Return all of them."""
@@ -391,6 +404,11 @@ class Outstanding:
         if lock is not None:
             lock.timer.cancel()
             lock.credit.free(token, lock.size)
+
+    def recalled(self, credit: Credit, ids: Collection[ItemId]) -> None:
+        """Note that the service has ended locks of a stream."""
+        for token in [token for token in credit.tokens if self._locks[token].name.id in ids]:
+            self.settled(token)
 
     def extended(self, token: int, deadline: Millis) -> None:
         """Note that a lock ends at another time."""

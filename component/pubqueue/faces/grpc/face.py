@@ -37,7 +37,7 @@ from pubqueue.faces.grpc.statuses import STOPPING
 from pubqueue.faces.push.worker import Workers
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
-from pubqueue.model.notices import Deliver, singly
+from pubqueue.model.notices import Deliver, Unlocked, singly
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES
 
@@ -304,8 +304,14 @@ class GrpcFace:
         return False
 
     def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
-        """Return the deliveries, which no caller waits for. Callers request everything else."""
-        return [notice for notice in singly(notices) if isinstance(notice, Deliver)]
+        """Return the deliveries, which no caller waits for; note which locks of streams have ended. Callers request everything else."""
+        unsent: list[Notice] = []
+        for notice in singly(notices):
+            if isinstance(notice, Deliver):
+                unsent.append(notice)
+            elif isinstance(notice, Unlocked) and (credit := self.streams.credit_of(notice.to)):
+                self.outstanding.recalled(credit, frozenset(notice.ids))
+        return unsent
 
     def when_sent(self, _node: NodeName, call: Callable[[], None]) -> None:
         """Call at once: nothing waits to be sent."""

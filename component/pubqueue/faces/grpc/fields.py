@@ -66,9 +66,12 @@ MIN_BACKOFF: Final = 10
 MAX_BACKOFF: Final = 600
 """The default of a retry policy's bounds in seconds, and the maximum."""
 
-ORDERED: Final = 1
+ORDERED: Final = 100
 UNORDERED: Final = 1_000
 """How many messages of an ordering key may be outstanding, with and without ordering."""
+
+ONE_BY_ONE: Final = 1
+"""The same with ordering, in subscriptions that are older than sending ahead."""
 
 DAY: Final = 86_400
 RETENTION: Final = 7 * DAY
@@ -98,7 +101,9 @@ def _filter(given: v1.Subscription) -> Settings:
 
 
 def _ordering(given: v1.Subscription) -> Settings:
-    return {"group_limit": ORDERED if given.enable_message_ordering else UNORDERED}
+    if given.enable_message_ordering:
+        return {"group_limit": ORDERED, "group_ahead": "1"}
+    return {"group_limit": UNORDERED}
 
 
 def _retry(given: v1.Subscription) -> Settings:
@@ -341,8 +346,8 @@ def shown(node: Node) -> v1.Subscription:
 
 
 def is_ordered(node: Node) -> bool:
-    """Return whether one message of an ordering key may be outstanding at a time."""
-    return node.config.group_limit == ORDERED
+    """Return whether messages of an ordering key are delivered in order."""
+    return node.config.group_ahead or node.config.group_limit == ONE_BY_ONE
 
 
 def _is_without_policy(config: NodeConfig) -> bool:

@@ -24,7 +24,7 @@ from pubqueue.model.entities import seconds
 from pubqueue.rules.take import MAX_WAIT, Take
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from pubqueue.faces.grpc.calls import Call, OpenStream
     from pubqueue.faces.grpc.subscriptions import Settled
@@ -177,14 +177,21 @@ async def _settle(stream: _Stream, request: v1.StreamingPullRequest) -> None:
     by_span: dict[int, list[str]] = {}
     for span, ack_id in zip(spans, named, strict=True):
         by_span.setdefault(span, []).append(ack_id)
+    nacks = {0: by_span.pop(0)} if stream.node.config.group_ahead and 0 in by_span else {}
     async with stream.settling:
+        await _set_deadlines(stream, nacks)  # they recall later messages, which must not be done
         if request.ack_ids:
             settled = await subscriptions.settle(call, name, request.ack_ids, subscriptions.ACK)
             confirm(stream.answers, settled, "acknowledge_confirmation")
-        for span, ack_ids in by_span.items():
-            settled = await subscriptions.settle(call, name, ack_ids, subscriptions.Change(span))
-            confirm(stream.answers, settled, "modify_ack_deadline_confirmation")
+        await _set_deadlines(stream, by_span)
     stream.opened.changed.set()
+
+
+async def _set_deadlines(stream: _Stream, by_span: Mapping[int, Sequence[str]]) -> None:
+    for span, ack_ids in by_span.items():
+        change = subscriptions.Change(span)
+        settled = await subscriptions.settle(stream.call, stream.name, ack_ids, change)
+        confirm(stream.answers, settled, "modify_ack_deadline_confirmation")
 
 
 # --- out ------------------------------------------------------------------------------------------
@@ -231,6 +238,7 @@ async def _take(stream: _Stream, room: int) -> Reply:
             *(stream.opened.by, stream.node.name, room, MAX_WAIT),
             bytes=MAX_ANSWER_BYTES if byte_room is None else min(byte_room, MAX_ANSWER_BYTES),
             span=seconds(stream.deadline),
+            ahead=True,
         ),
         stream.name,
     )

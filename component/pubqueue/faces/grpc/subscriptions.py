@@ -134,7 +134,7 @@ async def pull(call: Call, name: str, count: int, wait: float) -> list[tuple[Ite
     if call.left is not None:
         wait = max(0.0, min(wait, call.left - EARLY))
     by = call.backend.puller(call.by)
-    request = Take(by, node.name, min(count, MAX_PULLED), seconds(wait))
+    request = Take(by, node.name, min(count, MAX_PULLED), seconds(wait), ahead=True)
     reply = await call.take(request, name)
     assert isinstance(reply, Taken)
     return list(reply.items)
@@ -269,7 +269,9 @@ async def settle(
     locks = {text: lock for text, lock in named.items() if lock is not None}
     verdicts = dict.fromkeys(named, Verdict.WORTHLESS)
     is_exact = topics.has(node.config, topics.EXACTLY_ONCE)
-    template = _template(call, node.name, change, late=not is_exact)
+    # one that was recalled comes again, after the one before it: a late acknowledgement would take it out of the order
+    late = not is_exact and not node.config.group_ahead
+    template = _template(call, node.name, change, late=late)
     texts = list(locks)
     for first in range(0, len(texts), MAX_NAMED):
         some = texts[first : first + MAX_NAMED]

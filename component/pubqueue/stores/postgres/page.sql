@@ -358,6 +358,12 @@ SELECT t.turns FROM json_array_elements($1::json) WITH ORDINALITY k(value, at) C
     ) i
 ) t ORDER BY k.at;
 
+-- group_taken: the items of groups that have turns
+SELECT %(item)s FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
+    SELECT * FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1 AND turn IS NOT NULL
+    ORDER BY node_id, group_name, turn LIMIT 1000 -- a limit is no higher; the order has the index used, however little was counted
+) i;
+
 -- group_lines: the first waiting items of groups, up to a number of each
 SELECT %(item)s FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
     SELECT * FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1

@@ -161,6 +161,14 @@ def _group_turns(
     return [int(row[0]) for row in session.rows("group_turns", packed_keys(keys))]
 
 
+def _group_taken(
+    session: SqlSession, which: listings.GroupTaken, _after: object, _limit: int
+) -> list[Item]:
+    return items_of(
+        session, session.rows("group_taken", packed_keys(_group_keys(session, which.groups)))
+    )
+
+
 def _group_lines(
     session: SqlSession, which: listings.GroupLines, _after: object, limit: int
 ) -> list[Item]:
@@ -219,6 +227,7 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.DeathBeyond:           _beyond,
     listings.NewestItems:           _newest_of_each,
     listings.GroupTurns:            _group_turns,
+    listings.GroupTaken:            _group_taken,
     listings.GroupLines:            _group_lines,
     listings.WaitingGroups:         paged("waiting_groups", "", firsts, of=SqlSession.contents_of),
 }

@@ -307,6 +307,12 @@ SELECT (
     WHERE node_id = json_extract(k.value, '$[0]') AND group_name = json_extract(k.value, '$[1]') AND turn IS NOT NULL
 ) FROM json_each(?) k ORDER BY k.key;
 
+-- group_taken: the items of groups that have turns
+SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+    SELECT seq FROM item INDEXED BY item_turn
+    WHERE node_id = json_extract(k.value, '$[0]') AND group_name = json_extract(k.value, '$[1]') AND turn IS NOT NULL
+);
+
 -- group_lines: the first waiting items of groups, up to a number of each
 SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT seq FROM item INDEXED BY item_line

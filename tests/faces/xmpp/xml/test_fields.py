@@ -62,6 +62,7 @@ FIELDS_TABLE = {
     "x-queueing#dedup_window": ("text-single", "0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
     "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
     "x-queueing#group_limit": ("text-single", "1", ["1", "1000"], ["0", "1001", "max"]),
+    "x-queueing#group_ahead": ("boolean", "0", ["0", "1"], ["", "maybe"]),
     "x-queueing#max_bytes": ("text-single", "max", ["1", "max", "1000000000000000"], ["0", "-1", "", "1000000000000001"]),
     "x-queueing#rate": ("text-single", "", ["", "5", "0.5", "100000"], ["0", "fast", "100000.1"]),
     "x-queueing#qos": ("list-single", "unacknowledged", ["unacknowledged"], ["", "twice"]),

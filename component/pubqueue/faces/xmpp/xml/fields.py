@@ -84,6 +84,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of a finished item absorbs another publish", "dedup_window"),
     Field("x-queueing#max_queue_requests", "text-single", "Maximum number of parallel requests of a subscriber", "max_queue_requests"),
     Field("x-queueing#group_limit", "text-single", "Maximum number of items of a group in flight", "group_limit"),
+    Field("x-queueing#group_ahead", "boolean", "Send items of a group ahead of the end of earlier ones, in order, to one worker", "group_ahead"),
     Field("x-queueing#rate", "text-single", "Maximum deliveries per second, such as 5 or 0.5; empty: no limit", "rate"),
     Field("x-queueing#qos", "list-single", "How items are delivered to workers that offer urn:xmpp:qos", "qos"),
     Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable"),
