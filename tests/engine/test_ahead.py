@@ -11,7 +11,7 @@ from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
-from pubqueue.rules.presence import Departure, Leave
+from pubqueue.rules.presence import Departure, FreeConnections, Leave
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.take import Take
 
@@ -137,6 +137,15 @@ def test_when_the_holder_goes_all_come_back_in_order(shell):
     shell.batch(joins(BOB, 9))
     assert handed(shell, Leave(ANN, how=Departure.LOST)) == "abc"
     assert [stored(shell, name).failed for name in "abc"] == [1, 0, 0]
+    assert {stored(shell, name).holder for name in "abc"} == {BOB}
+
+
+def test_when_its_instance_died_all_come_back_in_order_and_only_the_first_was_an_attempt(shell):
+    shell.batch(joins(ANN, 9))
+    group(shell, "g", *"abc")
+    shell.batch(joins(BOB, 9))
+    assert handed(shell, FreeConnections((ANN,))) == "abc"
+    assert [stored(shell, name).released for name in "abc"] == [1, 0, 0]
     assert {stored(shell, name).holder for name in "abc"} == {BOB}
 
 

@@ -239,7 +239,7 @@ def free_connections(_request: FreeConnections, facts: FreeConnectionsFacts) -> 
 
     If the service is killed before the last slice, the next start finds the rest.
     """
-    changes: list[Change] = [release(case.item, case.node, facts.now) for case in facts.held]
+    changes = release_first(facts.held, facts.now)
     changes += map(ForgetResource, facts.known)
     changes += [EndSubscription(one.node, one.jid) for one in facts.subscriptions]
     return Decision(ConnectionsFreed(len(facts.held), facts.left), tuple(changes))
