@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from faces.sides import Client
 
 MANY = examples(100)
+AN_HOUR = 3600
 
 BODIES = [
     (b"<a xmlns='urn:x'>1 &lt; 2</a>", "application/xml"),
@@ -279,7 +280,7 @@ class FaceContract:
         etl, bee = await connected(one, "etl"), await connected(one, "bee")
         by, admissions = payer(etl), [side.broker.admission for side in sides]
         for admission in admissions if why == "cost" else ():
-            admission.charge(by, ACCOUNT.refused + 0.1)
+            admission.charge(by, ACCOUNT.refused + AN_HOUR)
         count = ACCOUNT.requests if why != "cost" else 0
         loads = [(one, one.take(by, 0)) for one in admissions for _ in range(count)]
         publishing = asyncio.create_task(etl.publish("jobs", "a"))
@@ -289,6 +290,8 @@ class FaceContract:
         assert answer or not publishing.done()
         for admission, load in loads:
             admission.done(load)
+        for admission in admissions if why == "cost" else ():
+            admission.charge(by, -AN_HOUR)  # as if the time had passed
         await until(lambda: not any(one.beyond(by) for one in admissions))
         if await publishing:  # it was refused, as where all clients share a stream
             assert await etl.publish("jobs", "a") == ""
