@@ -1,9 +1,12 @@
 """Definitions of nodes: as text and back, and from one service to another."""
 
+import asyncio
+import sys
 import tomllib
 
 import msgspec
 import pytest
+from harness.documents.documented import blocks
 from harness.operators.over_http import HttpOperator, HttpService
 from harness.servers.users import RIGHT
 
@@ -194,6 +197,30 @@ async def test_a_program_brings_definitions_from_one_service_to_another(service,
             )
 
 
+async def test_the_program_of_the_page_brings_the_nodes_with_a_text_in_their_names(
+    service, tmp_path
+):
+    (program,) = (
+        one.text for one in blocks("python") if one.page == "docs/operations/definitions.md"
+    )
+    (tmp_path / "other").mkdir()
+    async with HttpService(tmp_path / "other") as other:
+        for url, at in (("test", service), ("queue", other)):
+            documented = f"https://anna@{url}.example.org:9254/"
+            assert documented in program
+            program = program.replace(documented, at.url("root"))
+        async with Admin(service.url("root"), password=RIGHT) as admin:
+            await admin.node_create("orders-eu")
+        line = [sys.executable, "-c", program.replace("correct horse", RIGHT)]
+        process = await asyncio.create_subprocess_exec(*line, stdout=asyncio.subprocess.PIPE)
+        said, _ = await process.communicate()
+        assert (process.returncode, said) == (0, b"('orders-eu',)\n")
+        async with Admin(other.url("root"), password=RIGHT) as admin:
+            assert [one.node for one in read(await admin.node_export(match="eu"), "f")] == [
+                "orders-eu"
+            ]
+
+
 async def test_what_was_exported_starts_a_service(service, tmp_path):
     async with Admin(service.url("root"), password=RIGHT) as admin:
         await admin.node_apply(FILE)
@@ -229,7 +256,7 @@ async def test_a_refusal_names_the_node_and_a_repetition_completes_it(service):
 async def test_a_node_that_is_deleted_meanwhile_is_left_out(service, monkeypatch):
     async with Admin(service.url("root"), password=RIGHT) as admin:
         await admin.node_create("gone")
-        names = definitions._names
+        names = definitions.names_of_nodes
 
         async def deleting(link, match):
             async for name in names(link, match):
@@ -237,7 +264,7 @@ async def test_a_node_that_is_deleted_meanwhile_is_left_out(service, monkeypatch
                     await admin.node_delete(name)
                 yield name
 
-        monkeypatch.setattr(definitions, "_names", deleting)
+        monkeypatch.setattr(definitions, "names_of_nodes", deleting)
         assert [one.node for one in read(await admin.node_export(), "f")] == ["jobs"]
 
 

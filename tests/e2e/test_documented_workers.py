@@ -203,5 +203,5 @@ def test_the_tables_name_every_setting():
     assert flags == set(re.findall(r"^\| `(--\w+)` ", page, re.MULTILINE))
     page = (ROOT / HANDLERS).read_text()
     limits = set(re.findall(r"^\| `(\w+)` ", page, re.MULTILINE))
-    assert limits == {"retries", "backoff", "time_limit", "concurrency"}
+    assert limits == {"retries", "backoff", "time_limit", "concurrency", "retry_on", "reject_on"}
     assert ("up to an hour" in page, MAX_PAUSE) == (True, 3600)

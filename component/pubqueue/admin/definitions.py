@@ -49,7 +49,15 @@ OF_QUEUES: Final = frozenset(
         *("lock_timeout", "lock_longest", "unused_expire", "expired", "keep_done", "max_failures"),
         *("dead_letter_node", "dead_ttl", "dead_max", "source", "filter", "backoff_min"),
         *("backoff_max", "backoff_jitter", "dedup_window", "max_queue_requests", "group_limit"),
-        *("rate", "qos", "unsubscribe_on_unavailable", "max_bytes", "paused", "publish_paused"),
+        *(
+            "group_ahead",
+            "rate",
+            "qos",
+            "unsubscribe_on_unavailable",
+            "max_bytes",
+            "paused",
+            "publish_paused",
+        ),
         "event_log",
     }
 )
@@ -253,7 +261,7 @@ async def exported(link: Link, match: str | None = None) -> AsyncIterator[NodeTa
 
     """
     fed: list[str] = []
-    async for name in _names(link, match):
+    async for name in names_of_nodes(link, match):
         found = await _present(link, NodeName(name))
         if found is not None and found[0].settings.get("source"):
             fed.append(name)
@@ -265,7 +273,8 @@ async def exported(link: Link, match: str | None = None) -> AsyncIterator[NodeTa
             yield table_of(found[0])
 
 
-async def _names(link: Link, match: str | None) -> AsyncIterator[str]:
+async def names_of_nodes(link: Link, match: str | None) -> AsyncIterator[str]:
+    """Yield the names of the nodes that the account manages."""
     async for name, _ in _sizes(link, match):
         yield name
 

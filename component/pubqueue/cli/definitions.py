@@ -47,11 +47,11 @@ def _file(*, needed: bool) -> Callable[[Callable[..., None]], Callable[..., None
 @click.option("--match", help=MATCH)
 @answering
 def export(where: Where, *, file: Path | None, match: str | None, as_json: bool) -> None:
-    """Write the definitions of the nodes that you manage to a file, or to standard output.
+    """Write the definitions of your nodes to a file.
 
-    A definition is the kind of a node, its options that differ from the defaults, and its affiliations; whether a queue is paused is none of
-    it, nor are items, subscriptions and schedules. The file has tables [[node]] of TOML, which the configuration of a service takes as they
-    are, or with --json one object per line.
+    Without a file, they go to standard output. Your nodes are those that you manage. A definition is the kind of a node, its options that
+    differ from the defaults, and its affiliations; whether a queue is paused is none of it, nor are items, subscriptions and schedules. The
+    file has tables [[node]] of TOML, which the configuration of a service takes as they are, or with --json one object per line.
     """
     if file is None or str(file) == "-":
         _export(where, match, lambda text: click.echo(text, nl=False), as_json=as_json)
@@ -126,11 +126,12 @@ def apply(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Bring the nodes of a service to the definitions in a file, after a plan has been shown.
+    """Bring nodes to the definitions in a file.
 
-    Nodes that do not exist are created, and you own them if the file names no owner. Of the others, an option that the file leaves out gets its
-    default, and an account that it leaves out loses its affiliation, except for owners where the file names none. Other nodes stay, unless
-    --prune is given. Nodes that are as they are defined are not touched. If it fails, what is done stays, and the same command completes it.
+    A plan is shown first. Nodes that do not exist are created, and you own them if the file names no owner. Of the others, an option that
+    the file leaves out gets its default, and an account that it leaves out loses its affiliation, except for owners where the file names
+    none. Other nodes stay, unless --prune is given. Nodes that are as they are defined are not touched. If it fails, what is done stays,
+    and the same command completes it.
     """
     try:
         wanted = definitions.read(_text(file), str(file))

@@ -41,14 +41,15 @@ FACES = []
 
 async def closed():
     """Close all connections."""
-    for one in MADE:
+    made, faces = MADE.copy(), FACES.copy()
+    MADE.clear()  # what one test leaves is no other's
+    FACES.clear()
+    for one in made:
         one.close()
         with suppress(OSError):
             await one.writer.wait_closed()
-    for face in FACES:
+    for face in faces:
         await face.listener.stop()
-    MADE.clear()
-    FACES.clear()
 
 
 class Connection:

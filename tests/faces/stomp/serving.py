@@ -50,10 +50,12 @@ async def serving(**given):
             await side.broker.handle(a_queue(name, publish_model="open"))
         plain = Settings({"access_model": "open", "publish_model": "open", "persist_items": True})
         await side.broker.handle(Declare(BOSS, NEWS, plain, (Jid("boss@x"),)))
-        yield Served(side)
-        if not side.broker.task.done():
-            await side.end()
-        await clients.closed()
+        try:
+            yield Served(side)
+        finally:
+            if not side.broker.task.done():
+                await side.end()
+            await clients.closed()
 
 
 async def ended(connection, message):

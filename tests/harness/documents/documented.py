@@ -57,6 +57,7 @@ ELSEWHERE: Final = {
     "docs/operations/alerts.md": "monitor/test_alerts.py",
     "docs/operations/command-line.md": "e2e/test_operations.py",
     "docs/operations/container.md": "proof/packaging/test_container.py",
+    "docs/operations/definitions.md": "admin/test_definitions.py",
     "docs/operations/http-api.md": "monitor/api/test_documented.py",
     "docs/operations/monitoring.md": "proof/demo/test_rehearsal.py",
     "docs/operations/proxies.md": "monitor/test_proxies.py",
@@ -131,7 +132,8 @@ class DocumentedEjabberd(Ejabberd):
     """ejabberd for example.org with the shapers of Debian, and a documented block in a file that it includes."""
 
     def __init__(self, block: Block) -> None:
-        super().__init__(component=f"queue.{DOMAIN}", more_domains=(DOMAIN,))
+        more = () if f"hosts:\n  - {DOMAIN}\n" in block.text else (DOMAIN,)
+        super().__init__(component=f"queue.{DOMAIN}", more_domains=more)
         self._block = block
         self._own = "ejabberd_service" in block.text
         if self._own:
@@ -141,7 +143,12 @@ class DocumentedEjabberd(Ejabberd):
         super()._configure()
         path = self.folder / "ejabberd.yml"
         included = self.folder / "pubqueue.yml"
-        included.write_text(self._block.text.replace("5347", str(self.component_port)))
+        both = self.folder / "both.pem"
+        if CERTIFICATE in self._block.text:
+            made = [*SELF_SIGNED, "-keyout", both, "-out", both]
+            subprocess.run(made, check=True, capture_output=True)
+        text = self._block.text.replace("5347", str(self.component_port))
+        included.write_text(text.replace(CERTIFICATE, str(both)))
         config = json.loads(path.read_text())
         clients, component = config["listen"]
         clients["shaper"] = "c2s_shaper"
@@ -152,6 +159,10 @@ class DocumentedEjabberd(Ejabberd):
             "include_config_file": [str(included)],
         }
         path.write_text(json.dumps(config))
+
+
+CERTIFICATE: Final = f"/etc/ejabberd/{DOMAIN}.pem"
+SELF_SIGNED: Final = f"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN={DOMAIN}".split()
 
 
 DEBIANS: Final = Path("/etc/ejabberd/ejabberd.yml")

@@ -202,7 +202,7 @@ def _finished_cells(session: SqlSession, _kind: object, row: Finished) -> Cells:
 
 def _ask_seeks(session: SqlSession, query: str, nodes: set[NodeName]) -> Iterable[Any]:
     known = session.ids(nodes)
-    ids = [known[node] for node in nodes if node in known]
+    ids = sorted(known[node] for node in nodes if node in known)
     return session.ask_keys(query, ids) if ids else ()
 
 
