@@ -354,7 +354,7 @@ FORCED = {"servers", "site", "postgres", "python"}
     ("spent", "runs"),
     [
         (0, FORCED),
-        (CI_SECONDS - long.BY_NAME["site"].seconds - 20, {"site"}),
+        (CI_SECONDS - long.BY_NAME["site"].seconds - 12, {"site"}),
         (CI_SECONDS + 1, set()),
     ],
 )

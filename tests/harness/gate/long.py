@@ -76,7 +76,7 @@ def _patterns(cases: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 PARTS: Final = (
     Part(
         "packaging", "the Debian package, wheels and the pages of operations, on copies of this machine",
-        seconds=200,
+        seconds=250,
         cases=("proof/packaging/", "tests/e2e/test_base_install.py"),
         forced_by=(
             "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/image", "tools/service_lock", "proof/packaging/",
@@ -85,13 +85,13 @@ PARTS: Final = (
     ),
     Part(
         "demo", "the demo with its accidents, the rehearsal, and the examples",
-        seconds=180,
+        seconds=250,
         cases=("proof/demo/",),
         forced_by=("demo/", "examples/", "docs/tutorial/", "docs/operations/rehearsal", "tests/demo/", "proof/demo/"),
     ),
     Part(
         "instances", "several instances on one store, killed and under load; crowds at every fault point",
-        seconds=150,
+        seconds=170,
         cases=("proof/faults_run/", "proof/kills/"),
         forced_by=(
             *(
@@ -103,14 +103,14 @@ PARTS: Final = (
     ),
     Part(
         "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set, clients that close early",
-        seconds=100,
+        seconds=165,
         cases=("proof/faults/", "tests/faults/test_cut_database.py::test_cut", "tests/faults/test_cut_database.py::TestKilled",
                "tests/faults/test_cut_database.py::test_a_commit"),
         forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "component/pubqueue/faces/listener/", "proof/faults/"),
     ),
     Part(
         "stores", "power lost at every write, standbys, backups and copies killed at every step",
-        seconds=250,
+        seconds=200,
         cases=(
             "proof/stores/", "tests/stores/copying/test_copy.py::test_a_copy_may_be_killed_between",
             "tests/stores/copying/test_backups.py::test_killed_at_any_moment",
@@ -137,7 +137,7 @@ PARTS: Final = (
     ),
     Part(
         "kills", "services killed at every point, over each face; Google's own system tests",
-        seconds=200,
+        seconds=300,
         cases=(
             *(
                 f"tests/faces/{face}/test_kills.py::*::test_killed_{when}"
@@ -155,7 +155,7 @@ PARTS: Final = (
     ),
     Part(
         "servers", "every scenario behind Prosody and ejabberd, and servers that federate",
-        seconds=200,
+        seconds=125,
         cases=("tests/scenarios/test_on_servers.py", "tests/e2e/test_federation.py", "tests/e2e/test_qos_federation.py"),
         forced_by=("component/pubqueue/faces/xmpp/", "tests/scenarios/", "tests/harness/scenarios/"),
     ),
@@ -183,7 +183,7 @@ PARTS: Final = (
     ),
     Part(
         "postgres", "every scenario on PostgreSQL",
-        seconds=60,
+        seconds=55,
         cases=("tests/scenarios/test_scenarios.py::test_scenario[postgresql",),
         forced_by=("component/pubqueue/stores/", "tests/scenarios/", "tests/harness/scenarios/"),
     ),
