@@ -51,7 +51,7 @@ check: setup ## lint, types, layers, imports and prose, without the tests
 	$(PY) tools/house
 	$(PY) tools/vocabulary # only says what to use
 
-quick: ## the inner loop, in less than a minute: check, and the tests of rules, settings, codecs, the wire on SQLite and the tree
+quick: ## the inner loop, in a minute or two: check, and the tests of rules, settings, codecs, the wire on SQLite and the tree
 	@echo "quick: checks, rules, tests of the tree and scenarios run side by side; each prints when it has ended"
 	@$(MAKE) --no-print-directory --jobs --output-sync check quick-rules quick-tree quick-wire
 
