@@ -161,7 +161,7 @@ PARTS: Final = (
     ),
     Part(
         "ejabberd", "what each commit shows behind Prosody, behind ejabberd; and Libervia",
-        seconds=100,
+        seconds=120,
         cases=(
             *(
                 f"tests/{file}.py::*[*jabberd" for file in (
@@ -177,7 +177,7 @@ PARTS: Final = (
     ),
     Part(
         "site", "the documentation is built, and has every command and import",
-        seconds=40,
+        seconds=30,
         cases=("tests/test_documentation.py::test_the_site",),
         forced_by=("docs/", "mkdocs.yml", "tools/", "README.md", "CONTRIBUTING.md", "component/pubqueue/cli/"),
     ),
@@ -189,7 +189,7 @@ PARTS: Final = (
     ),
     Part(
         "spark", "reads, writes and streams in a session of Spark",
-        seconds=150,
+        seconds=280,
         cases=("tests/spark/test_spark_", "tests/spark/test_example.py"),
         forced_by=("spark/", "examples/spark_job.py", "xeps/pubqueue_xeps/wire/", "xeps/pubqueue_xeps/client/", "tests/spark/"),
     ),
@@ -226,7 +226,7 @@ PARTS: Final = (
     ),
     Part(
         "browser", "the page in Chromium, in all sizes and both themes",
-        seconds=60,
+        seconds=155,
         cases=("tests/monitor/page/test_browser.py", "tests/e2e/test_page.py"),
         forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
     ),
