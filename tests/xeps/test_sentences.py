@@ -47,6 +47,14 @@ def test_events_are_reported_once_however_many_workers_there_are(unset, capsys):
     assert logging.getLogger("pubqueue_xeps").level == logging.NOTSET
 
 
+def test_a_level_alone_does_not_make_a_program_without_a_worker_talk(unset, capsys):
+    logger = logging.getLogger("pubqueue_xeps")
+    logger.setLevel(logging.DEBUG)
+    log.info("worker.closed")
+    logger.setLevel(logging.NOTSET)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_program_without_a_worker_gets_sentences_for_what_is_wrong(unset, capsys):
     log.info("publisher.resumed", msg_id="m1", level=1)
     log.warning("publisher.dead_already", node="jobs", id="fish")

@@ -115,7 +115,7 @@ class StandardError:
     """Where sentences go: warnings and errors at all times, other events while any worker of this process reports them."""
 
     def __init__(self) -> None:
-        self.handler = SentenceHandler()
+        self.handler = SentenceHandler(logging.WARNING)
         LOGGER.addHandler(self.handler)
         self._workers = 0
         self._level = logging.NOTSET
@@ -126,6 +126,7 @@ class StandardError:
         if not self._workers:
             self._level = LOGGER.level
             LOGGER.setLevel(logging.INFO)
+            self.handler.setLevel(logging.INFO)
         self._workers += 1
         try:
             yield
@@ -133,6 +134,7 @@ class StandardError:
             self._workers -= 1
             if not self._workers:
                 LOGGER.setLevel(self._level)
+                self.handler.setLevel(logging.WARNING)
 
 
 STANDARD_ERROR: Final = StandardError()

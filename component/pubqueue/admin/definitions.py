@@ -49,16 +49,8 @@ OF_QUEUES: Final = frozenset(
         *("lock_timeout", "lock_longest", "unused_expire", "expired", "keep_done", "max_failures"),
         *("dead_letter_node", "dead_ttl", "dead_max", "source", "filter", "backoff_min"),
         *("backoff_max", "backoff_jitter", "dedup_window", "max_queue_requests", "group_limit"),
-        *(
-            "group_ahead",
-            "rate",
-            "qos",
-            "unsubscribe_on_unavailable",
-            "max_bytes",
-            "paused",
-            "publish_paused",
-        ),
-        "event_log",
+        *("group_ahead", "rate", "qos", "unsubscribe_on_unavailable", "max_bytes"),
+        *("paused", "publish_paused", "event_log"),
     }
 )
 OF_THIS_SERVICE: Final = frozenset({"multi_subscribe", "labels"})
