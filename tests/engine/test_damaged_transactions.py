@@ -21,11 +21,13 @@ from structlog.testing import capture_logs
 from pubqueue.engine.damage import DamagedRow, DamageReports
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.entities import Jid
+from pubqueue.model.sums import key_half, key_sum
 from pubqueue.model.transactions import Committed, LastVersion, OnTaken, Skipped, key_of
 from pubqueue.rules.damage import APP_DAMAGED, RECORD_DAMAGED, VERSION_DAMAGED, ComputeSums
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.moving import MoveWinners, ResumeMoves
 from pubqueue.rules.staging import AskLastVersion, ListTransactions
+from pubqueue.stores.sql import columns, kinds
 
 APP, OTHER = (key_of(Jid("etl@x"), name) for name in ("nightly", "hourly"))
 MARKS = [
@@ -101,6 +103,43 @@ def test_a_damaged_mark_is_neither_missing_nor_another(shell, flip):
         is_refused(shell.do(request), APP_DAMAGED)
     assert shell.dump() == before
     assert DamagedRow("app", "nightly of etl@x") in shell.noted
+
+
+def alike(count):
+    """Return keys of apps whose checksums have the same upper half: a stranger can choose such names."""
+
+    def key(mask):
+        return key_of(Jid("etl@x"), "".join("ac"[mask >> place & 1] for place in range(64)))
+
+    first, found, reduced = key_sum([key(0)]), [key(0)], {}
+    for place in range(64):
+        mask = 1 << place
+        while value := key_sum([key(mask)]) ^ first:
+            if value.bit_length() not in reduced:
+                reduced[value.bit_length()] = mask
+                break
+            mask ^= reduced[value.bit_length()]
+        else:
+            found.append(key(mask))
+    assert len({key_half(one) for one in found}) == 1
+    return found[:count]
+
+
+def test_apps_with_names_that_share_a_checksum_are_no_load_for_each_other(shell, monkeypatch):
+    one, *others = alike(30)
+    assert len(set(others)) == 29
+    staged(shell, "i", app=one)
+    for number, other in enumerate(others):
+        staged(shell, f"o{number}", app=other)
+    assert isinstance(committed(shell, app=one), Committed)
+    shell.changes.forget()
+    looked = []
+    monkeypatch.setattr(
+        kinds, "is_whole", lambda *row: looked.append(row) or columns.is_whole(*row)
+    )
+    assert shell.do(AskLastVersion(who(ETL), one)).version == 1
+    assert 0 < len(looked) <= 17
+    assert shell.noted == []
 
 
 @pytest.mark.parametrize("flip", MARKS)

@@ -126,11 +126,11 @@ FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FR
 SELECT t.account, t.messages, t.byte_count, t.remembered FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM message_total WHERE account = k.value OFFSET 0) t;
 
--- apps: writers of transactions: by name, and by the half of the checksum that is about the name
+-- apps: writers of transactions: by name, and by the half of the checksum that is about the name; names can be chosen that share it, so some of them
 SELECT k.value->>0, p.name, p.owner, p.version, p.committed, p.used, p.sum FROM json_array_elements($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
 UNION ALL SELECT k.value->>0, p.name, p.owner, p.version, p.committed, p.used, p.sum FROM json_array_elements($1::json) k(value)
-CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE sum >> 32 = (k.value->>1)::bigint OFFSET 0) p;
+CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE sum >> 32 = (k.value->>1)::bigint LIMIT 16) p;
 
 -- versions: versions by app and number, open or not: in a damaged row nothing says that it is
 SELECT p.name, t.items, t.bytes, t.app_id, t.version, t.owner, t.immediate, t.began, t.until, t.committed, t.on_taken, t.dead_letter_node, t.sum

@@ -97,11 +97,11 @@ FROM json_each(?) k CROSS JOIN kept_message m ON m.mark = k.value;
 -- message_totals: the totals of kept messages, by account
 SELECT t.account, t.messages, t.byte_count, t.remembered FROM json_each(?) k CROSS JOIN message_total t ON t.account = k.value;
 
--- apps: writers of transactions: by name, and by the half of the checksum that is about the name
+-- apps: writers of transactions: by name, and by the half of the checksum that is about the name; names can be chosen that share it, so some of them
 SELECT json_extract(k.value, '$[0]'), p.name, p.owner, p.version, p.committed, p.used, p.sum FROM json_each(?1) k
 CROSS JOIN txn_app p ON p.name = json_extract(k.value, '$[0]')
 UNION ALL SELECT json_extract(k.value, '$[0]'), p.name, p.owner, p.version, p.committed, p.used, p.sum FROM json_each(?1) k
-CROSS JOIN txn_app p ON p.sum >> 32 = json_extract(k.value, '$[1]');
+CROSS JOIN txn_app p ON p.id IN (SELECT id FROM txn_app WHERE sum >> 32 = json_extract(k.value, '$[1]') LIMIT 16);
 
 -- versions: versions by app and number, open or not: in a damaged row nothing says that it is
 SELECT p.name, t.items, t.bytes, t.app_id, t.version, t.owner, t.immediate, t.began, t.until, t.committed, t.on_taken, t.dead_letter_node, t.sum

@@ -56,7 +56,7 @@ FROM txn t JOIN txn_app p ON p.id = t.app_id WHERE p.name = $1 AND t.version = $
 
 -- find_apps: apps by the name, and by the half of the checksum that is about it
 SELECT id, name, owner, version, committed, sum FROM txn_app WHERE name = $1
-UNION SELECT id, name, owner, version, committed, sum FROM txn_app WHERE sum >> 32 = $2;
+UNION SELECT id, name, owner, version, committed, sum FROM txn_app WHERE id IN (SELECT id FROM txn_app WHERE sum >> 32 = $2 LIMIT 16);
 
 -- restore_app: write the mark of an app again
 UPDATE txn_app SET name = $1, owner = $2, version = $3, committed = $4, used = $5, sum = $6 WHERE id = $7;
