@@ -141,6 +141,43 @@ async def test_a_certificate_that_is_not_valid_yet(tmp_path):
     )
 
 
+async def test_a_certificate_that_only_older_pythons_accept(tmp_path, monkeypatch):
+    authority_key, authority = await certify(tmp_path, "authority.test")
+    extensions = "subjectAltName=DNS:localhost\nauthorityKeyIdentifier=keyid\n"
+    key, certificate = await signed_by(authority_key, authority, tmp_path, extensions)
+    monkeypatch.setattr(ssl, "create_default_context", strictly(ssl.create_default_context))
+    assert await said_of(key, certificate, authority) == (
+        "the certificate, or that of its authority, does not conform to RFC 5280"
+        " (CA cert does not include key usage extension), as Python 3.13 and later require."
+        " Make it anew with the extensions of that standard."
+    )
+
+
+async def signed_by(authority_key, authority, folder, extensions=""):
+    """Make a certificate for localhost that an authority signs; return its key and itself."""
+    key, request, certificate = folder / "key", folder / "request", folder / "certificate"
+    (folder / "extensions").write_text(extensions)
+    await openssl(
+        f"req -new -newkey rsa:2048 -nodes -subj /CN=localhost -keyout {key} -out {request}"
+    )
+    await openssl(
+        f"x509 -req -in {request} -CA {authority} -CAkey {authority_key} -days 1"
+        f" -extfile {folder}/extensions -out {certificate}"
+    )
+    return key, certificate
+
+
+def strictly(create):
+    """Return a maker of contexts that look as those of Python 3.13 and later do."""
+
+    def creating(*args, **settings):
+        context = create(*args, **settings)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    return creating
+
+
 CA = """
 [ca]
 default_ca = here
@@ -151,22 +188,24 @@ database = {folder}/index
 serial = {folder}/serial
 default_md = sha256
 policy = any
+x509_extensions = extensions
 [any]
 commonName = supplied
+[extensions]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, digitalSignature, keyCertSign
+subjectKeyIdentifier = hash
 """
 
 
 @pytest.mark.parametrize("known", [False, True])
 async def test_a_certificate_of_an_unknown_authority(tmp_path, known):
     authority_key, authority = await certify(tmp_path, "authority.test")
-    request = f"req -new -newkey rsa:2048 -nodes -subj /CN=localhost -keyout {tmp_path}/key"
-    await openssl(f"{request} -out {tmp_path}/request")
-    signed = f"x509 -req -in {tmp_path}/request -CA {authority} -CAkey {authority_key} -days 1"
-    await openssl(f"{signed} -out {tmp_path}/certificate")
+    key, certificate = await signed_by(authority_key, authority, tmp_path)
     other = tmp_path / "other"
     other.mkdir()
     _, foreign = await certify(other, "localhost")
-    said = await said_of(tmp_path / "key", tmp_path / "certificate", foreign if known else None)
+    said = await said_of(key, certificate, foreign if known else None)
     what = "the certificate of the authority"
     assert said == (
         f"the certificate is of an unknown authority. {foreign}, the file of ca_file, does not contain {what}."

@@ -15,6 +15,8 @@ SASL: Final = "urn:ietf:params:xml:ns:xmpp-sasl"
 _NOT_YET_VALID, _EXPIRED, _SELF_SIGNED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 18, 62, 64
 _UNKNOWN_AUTHORITY: Final = frozenset({2, 19, 20, 21})
 """The chain does not end at an authority that is trusted."""
+_NOT_BY_THE_STANDARD: Final = frozenset(range(79, 95))
+"""An extension is missing or wrong (RFC 5280 4.2). Python 3.13 and later look, older ones do not (`ssl.VERIFY_X509_STRICT`)."""
 
 _NO_TLS: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"}
@@ -64,6 +66,11 @@ def _of_certificate(error: ssl.SSLCertVerificationError, trust: Trust) -> str:
     if code in {_OTHER_HOST, _OTHER_ADDRESS}:
         return f"the certificate is not for {trust.name}. Give the server one for that name."
     why = (error.verify_message or error.reason or "the certificate is wrong").rstrip(".")
+    if code in _NOT_BY_THE_STANDARD:
+        return (
+            f"the certificate, or that of its authority, does not conform to RFC 5280 ({why}), as Python 3.13 and later require."
+            " Make it anew with the extensions of that standard."
+        )
     return f"{why}."
 
 
