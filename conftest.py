@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+import structlog
 from harness import depth, run_folder, side_by_side
 from harness.as_before import process_as_before
 from harness.processes import interrupts
@@ -20,6 +21,9 @@ pytest.register_assert_rewrite("stores", "faces.kill_contract")
 pytest_plugins = ["harness.gate.plugin"]
 
 interrupts.hear()
+
+# a traceback in colours, with the code around each line, takes two seconds of a log that nobody reads
+structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
 
 gc.disable()  # until all is collected, for nothing of it goes away: a fifth of the time
 
@@ -105,6 +109,16 @@ def nothing_forgotten():
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def stores_laid_at_once():
+    """New SQLite stores of this process have no migrations before them, except in tests of migrations."""
+    from harness.stores import laid  # noqa: PLC0415 - what starts no test needs no store
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(laid.schema, "migrate", laid.at_once)
+        yield
 
 
 @pytest.fixture(scope="session")
