@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
+from harness.http.clients import PLAIN
 from harness.servers.users import SERVICE
 
 from pubqueue.engine.broker import Broker
@@ -142,7 +143,7 @@ class InTurnTransport(httpx.AsyncHTTPTransport):
     """Sends requests to the places of several instances in turn, as a load balancer does: clients see one host."""
 
     def __init__(self, roots: Sequence[str]) -> None:
-        super().__init__()
+        super().__init__(verify=PLAIN["verify"])
         self._places = itertools.cycle([httpx.URL(root) for root in roots])
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

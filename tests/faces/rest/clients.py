@@ -7,7 +7,8 @@ from typing import Final
 
 import httpx
 from faces.sides import Side
-from harness.patience import TIMEOUT, until
+from harness.http.clients import PLAIN
+from harness.patience import until
 from harness.servers.users import RIGHT, SERVICE, accounts_of, users_for
 from weblinking import parse
 
@@ -79,7 +80,7 @@ class Served:
 
 def client(root, name="etl", **more):
     """Return a client of this user at the service; bee has a token, the others a password."""
-    more = {"timeout": TIMEOUT, "trust_env": False, **more}
+    more = {**PLAIN, **more}
     if name == "bee":
         more["headers"] = {"Authorization": f"Bearer {TOKEN}", **more.get("headers", {})}
     elif name:

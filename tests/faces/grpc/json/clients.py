@@ -11,7 +11,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
-from harness.patience import TIMEOUT, until
+from harness.http.clients import PLAIN
+from harness.patience import until
 from harness.servers.users import RIGHT
 
 from pubqueue.faces.grpc.transcoding import VERSION, JsonDoor
@@ -34,7 +35,7 @@ def plain(root, name="", **more):
     """Return a client whose URLs may be relative to the version; without a name it has no credentials."""
     if name:
         more["auth"] = (name, RIGHT)
-    return httpx.AsyncClient(base_url=f"{root}/{VERSION}", timeout=TIMEOUT, trust_env=False, **more)
+    return httpx.AsyncClient(base_url=f"{root}/{VERSION}", **{**PLAIN, **more})
 
 
 class Google:

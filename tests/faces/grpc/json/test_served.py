@@ -14,6 +14,7 @@ from faces.grpc.clients import SUBSCRIBER, Stub
 from faces.grpc.json.clients import Google, error_of, plain
 from faces.grpc.json.conftest import BILL, TOPIC
 from faces.grpc.service import SERVED, GrpcService
+from harness.http.clients import PLAIN
 from harness.patience import TIMEOUT, until
 from harness.servers.tls import certify, openssl
 from harness.starts import warm_start
@@ -86,7 +87,7 @@ async def test_it_is_on_the_server_of_the_page_and_counted(tmp_path):  # G49
         assert "grpc.listening_for_json" not in service.log
         ((host, port),) = ON_PAGE.findall(service.log)
         root = f"http://{host}:{port}"
-        async with plain(root) as http, httpx.AsyncClient(trust_env=False) as monitor:
+        async with plain(root) as http, httpx.AsyncClient(**PLAIN) as monitor:
             await http.post("/topics", json={"name": TOPIC})
             await http.post("/topics", json={"name": TOPIC})
             await http.get("/nonsense")
@@ -107,7 +108,7 @@ async def test_with_rest_beside_it_metrics_are_whole(tmp_path):  # G49
     rest = '\n[rest]\nlisten = "127.0.0.1:0"\n'
     async with GrpcService(tmp_path, BOTH, rest, top='http = "127.0.0.1:0"\n') as service:
         ((host, port),) = ON_PAGE.findall(service.log)
-        async with httpx.AsyncClient(trust_env=False) as monitor:
+        async with httpx.AsyncClient(**PLAIN) as monitor:
             text = (await monitor.get(f"http://{host}:{port}/metrics")).text
     assert text.count("\npubqueue_http_requests_waiting ") == 1
 

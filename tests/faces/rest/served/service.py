@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
-from harness.patience import TIMEOUT
+from harness.http.clients import PLAIN
 from harness.servers.users import RIGHT, OwnService, table
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class RestService(OwnService):
 
 def client_at(root: str, name: str = "etl", **more: Any) -> Client:
     """Return a client of this user."""
-    more = {"timeout": TIMEOUT, "trust_env": False, **more}
+    more = {**PLAIN, **more}
     if name == "bee":
         more["headers"] = {"Authorization": f"Bearer {TOKEN}", **more.get("headers", {})}
     elif name:

@@ -5,6 +5,7 @@ import re
 import httpx
 from faces.rest.clients import follow
 from faces.rest.served.service import RestService
+from harness.http.clients import PLAIN
 
 
 async def test_requests_are_counted_by_route_and_status(tmp_path):  # W26
@@ -18,7 +19,7 @@ async def test_requests_are_counted_by_route_and_status(tmp_path):  # W26
                 await etl.post(to, content=b"x")
             await etl.get("/a-path-that/nobody-knows")
             await etl.request("PATCH", "/queues/jobs")
-        async with httpx.AsyncClient(trust_env=False) as monitor:
+        async with httpx.AsyncClient(**PLAIN) as monitor:
             text = (await monitor.get(f"{root}/metrics")).text
     wanted = {
         ("queue", "200"): 1.0,

@@ -6,7 +6,8 @@ import httpx
 import pytest
 from faces.rest.clients import follow, links
 from faces.rest.star.steps import post, settle, take
-from harness.patience import TIMEOUT, until
+from harness.http.clients import PLAIN
+from harness.patience import until
 
 QUEUE = {"post-message", "message-factory", "poller", "consumer"}
 TOPIC = {"post-message", "message-factory", "first", "last", "next"}
@@ -279,7 +280,7 @@ async def test_there_is_nothing_to_read_elsewhere(rest, path):
 async def test_many_readers_of_one_account_are_all_served(rest):  # R15
     etl = await rest.as_()
     async with httpx.AsyncClient(
-        auth=etl.auth, limits=httpx.Limits(max_connections=200), timeout=TIMEOUT
+        **PLAIN, auth=etl.auth, limits=httpx.Limits(max_connections=200)
     ) as many:
         to = await follow(etl, NEWS, "next")
         waiting = [
