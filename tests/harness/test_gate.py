@@ -193,7 +193,7 @@ def test_a_change_forces_the_parts_of_its_paths():
     assert long.forced(["docs/how-to/queue.md"]) == ["site"]
     assert long.forced(["xeps/pubqueue_xeps/wire/ns.py"]) == ["ejabberd", "spark"]
     assert long.forced(["component/pubqueue/stores/sqlite/store.py"]) == ["stores", "postgres"]
-    assert long.forced(["requirements.lock"]) == ["packaging", "python"]
+    assert long.forced(["requirements.lock"]) == ["packaging", "gate", "python"]
 
 
 def test_parts_are_run_from_the_one_whose_turn_it_is():

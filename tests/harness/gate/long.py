@@ -176,6 +176,18 @@ PARTS: Final = (
         forced_by=("component/pubqueue/faces/xmpp/", "xeps/pubqueue_xeps/", "tests/harness/servers/"),
     ),
     Part(
+        "bench", "what is measured, and beside what: each measurement is made once, and small",
+        seconds=100,
+        cases=("tests/e2e/test_bench.py",),
+        forced_by=("bench/", "tests/e2e/test_bench.py"),
+    ),
+    Part(
+        "gate", "runs of a small project, with tests that hang, are flaky or red",
+        seconds=30,
+        cases=("tests/harness/test_gate.py::test_a_run_names_what_hangs", "tests/harness/test_gate.py::test_a_part_is_run_with_the_newest"),
+        forced_by=("tests/harness/gate/", "tests/harness/test_gate.py", "tools/gate", "conftest.py", "pyproject.toml", "requirements.lock"),
+    ),
+    Part(
         "site", "the documentation is built, and has every command and import",
         seconds=30,
         cases=("tests/test_documentation.py::test_the_site",),
