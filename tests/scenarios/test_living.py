@@ -37,7 +37,7 @@ async def live(names, tmp_path):
                     await ScenarioPlayer(SCENARIOS[name], network, program, validate).play()
                     await network.end()
                 except AssertionError as failure:
-                    failure.add_note(f"in {name}, after {names[:at]}")
+                    failure.add_note(f"in {name}, after {names[:at]}\n{program.log[-4_000:]}")
                     raise
         assert "level=error" not in program.log, program.log
 
