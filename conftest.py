@@ -113,7 +113,7 @@ def nothing_forgotten():
 
 @pytest.fixture(autouse=True, scope="session")
 def stores_laid_at_once():
-    """New SQLite stores of this process have no migrations before them, except in tests of migrations."""
+    """New SQLite stores of this process get their tables at once; tests of the schema make them by migrations."""
     from harness.stores import laid  # noqa: PLC0415 - what starts no test needs no store
 
     with pytest.MonkeyPatch.context() as patch:

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, after
+from harness.stores import laid
 from harness.stores.rows import needs_of
 from harness.stores.store_contents import recount
 from msgspec import json
@@ -78,6 +79,29 @@ WINDOWS = (
     Subscription(JOBS, BOB, "of-bob", 2, 1, 41, available=True, unanswered=0),
     Subscription(JOBS, ANN, "of-ann", 5, 0, 39, available=False, unanswered=2),
 )
+
+
+@pytest.fixture(autouse=True)
+def by_migrations(monkeypatch):
+    """New stores are made as a service makes them."""
+    monkeypatch.setattr(laid.schema, "migrate", laid.by_migrations)
+
+
+def test_what_tests_lay_at_once_is_what_all_migrations_leave():
+    found = []
+    for make_tables in (laid.at_once, laid.by_migrations):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+            make_tables(made, ":memory:")
+            entries = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+            header = [made.execute(f"PRAGMA {one}").fetchone() for one in HEADER]
+            tables = [name for kind, name, *_ in made.execute(entries) if kind == "table"]
+            rows = {name: made.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+            found.append((made.execute(entries).fetchall(), header, rows))
+    assert found[0] == found[1]
+    assert any(found[0][2].values())
+
+
+HEADER = ("user_version", "application_id")
 
 
 def item(seq, state=State.QUEUED, **facts):
