@@ -16,6 +16,7 @@ ONLY ?=
 PART ?=
 ALL ?=
 FACE ?=
+FACES ?=
 INPUTS ?=
 BUILDER ?=
 PROCESSES ?= 3
@@ -103,8 +104,8 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 	.venv/bin/python -m bench.floods
 	.venv/bin/python -m bench.big $(if $(ITEMS),--items $(ITEMS))
 
-faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
-	.venv/bin/python -m proof.faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
+faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2 FACES=all)
+	.venv/bin/python -m proof.faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES)) $(if $(FACES),--faces $(FACES))
 	.venv/bin/python -m proof.one_queue $(if $(ITEMS),--items $(ITEMS))
 
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
@@ -124,7 +125,7 @@ fuzz-parsers: setup
 	.venv/bin/python -m proof.fuzz.requests $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.calls $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.openapi $(SEED)
-	$(PY)m pytest tests/engine/test_machine.py -q --hypothesis-profile explore
+	$(PY)m pytest tests/engine/test_machine.py -q --hypothesis-profile explore -o faulthandler_timeout=0
 
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md
 	.venv/bin/python -m bench.peers --write

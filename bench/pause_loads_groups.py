@@ -1,7 +1,8 @@
 """Loads of groups, for `bench.pauses`: one group with very many items, and very many groups with two items each.
 
 Each is a pair, as in `pause_loads_reading`. Hundreds of items of the one group are processed, then its limit is raised
-to the maximum and its items are purged. The many groups each get a second turn when their limit is raised.
+to the maximum and its items are purged. The many groups each get a second turn when their limit is raised; or they get fair shares,
+and hundreds of their items are processed.
 """
 
 from __future__ import annotations
@@ -92,6 +93,15 @@ async def raise_many_groups(service: Any, _size: int) -> None:
     assert await service.store.read(lambda tx: tx.page(WaitingGroups(GROUPED))) == []
 
 
+async def share_many_groups(service: Any, size: int) -> None:
+    """Deliver by fair shares, of more groups than are remembered; those come first whose names do."""
+    await service.do(Configure(who(BOSS), GROUPED, Settings({"fair": "group"})))
+    await service.do(joins(BOB, TURNS, node=GROUPED))
+    for number in sorted(range(size), key=str)[:TURNS]:
+        await service.do(retracts(BOB, f"i{number}", node=GROUPED))
+    await _at_rest(service)
+
+
 def _limit(count: int) -> Configure:
     return Configure(who(BOSS), GROUPED, Settings({"group_limit": count}))
 
@@ -110,4 +120,5 @@ async def _at_rest(service: Any) -> None:
 GROUP_LOADS: Final = {
     "group-one": (100_000, lay_one_group, work_one_group),
     "groups-many": (100_000, lay_many_groups, raise_many_groups),
+    "groups-fair": (100_000, lay_many_groups, share_many_groups),
 }

@@ -51,6 +51,8 @@ NUMBERS = {
     "connections of STOMP from one address": number(STOMP.bounds().per_peer),
     "connections of STOMP of one user": number(STOMP.bounds().per_user),
     "connections of curb": number(curb.BOUNDS.connections),
+    "connections that begin, and pieces of what clients have sent that are read, in a turn of the loop":
+        f"{number(connection.ENTRIES)}, or {connection.SLICE * 1000:g} ms of them",
     "descriptors that are kept for the store and the server": number(listener.RESERVE),
     "seconds for the handshake of TLS": number(STOMP.bounds().handshake),
     "seconds to log in over STOMP": number(STOMP.bounds().login),

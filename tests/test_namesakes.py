@@ -45,6 +45,7 @@ HELD = {
     "engine/tentative": "engine/test_together",
     "engine/working_set": "engine/test_remembered",
     "engine/writes": "engine/test_statements",
+    "operations/searching": "operations/test_operations",
     "rules/damage": "engine/test_damage",
     "faces/checks": "test_error_facts",
     "faces/grpc/calls": "faces/grpc/test_both_bindings",

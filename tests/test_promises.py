@@ -24,6 +24,8 @@ SHOWN = {
                               "test_a_message_that_the_system_has_not_taken_is_not_done faces/stomp/test_kept.py::test_what_the_socket_has_not_taken_is_not_done",
         "a publish may be repeated": "scenarios/publish-known-answers.txt rules/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
+        "an item of [an outbox](../how-to/outbox.md) is published exactly if its transaction was committed": "xeps/outbox/test_relay.py e2e/test_outbox.py "
+                              "proof/outbox/test_killed_relays.py",
         "a batch is published once, all of it or nothing": "proof/kills/test_transaction_fault_points.py engine/test_transaction_machine.py",
     },
     "The same id again": {

@@ -44,12 +44,14 @@ MENU: Final[dict[str, tuple[Group, ...]]] = {
             "Python",
             (
                 "how-to/publish.md",
+                "how-to/outbox.md",
                 "how-to/worker.md",
                 "how-to/handlers.md",
                 "how-to/payloads.md",
                 "how-to/blocking.md",
                 "how-to/run-a-worker.md",
                 "how-to/ask-and-reply.md",
+                "how-to/hold.md",
                 "how-to/test-your-handlers.md",
                 "how-to/tracing.md",
                 "how-to/qos.md",
@@ -141,6 +143,7 @@ MENU: Final[dict[str, tuple[Group, ...]]] = {
             (
                 "explanation/architecture.md",
                 "explanation/guarantees.md",
+                "explanation/proof.md",
                 "explanation/coming-from.md",
                 "explanation/other-services.md",
                 "explanation/limits.md",

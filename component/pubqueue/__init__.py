@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         OtherId,
         PendingFailed,
         PubqueueError,
+        QuestionDied,
         Refused,
         Replaced,
         ServerUnreachable,
@@ -40,18 +41,23 @@ if TYPE_CHECKING:
     )
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import BlockingItem, Item
+    from pubqueue_xeps.items import Items
     from pubqueue_xeps.middleware import ErrorReporting, Facts, Middleware, Next, Timed, Timing
+    from pubqueue_xeps.outbox.outbox import Backlog, NotPublished, Outbox
+    from pubqueue_xeps.outbox.relay import Relay, Relayed
     from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.names import BadCharacterError
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.publication import NewItem, Published, Retracted
     from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
+    from pubqueue_xeps.wire.waits import Hold, Signal, Signaled
     from pubqueue_xeps.worker.worker import Worker
     from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 __all__ = [
     "Admin",
+    "Backlog",
     "BadCharacterError",
     "BlockingAdmin",
     "BlockingItem",
@@ -65,8 +71,10 @@ __all__ = [
     "Failed",
     "GoneUnconfirmed",
     "Handlers",
+    "Hold",
     "Item",
     "ItemDead",
+    "Items",
     "Level",
     "LockLost",
     "LoginFailed",
@@ -80,22 +88,29 @@ __all__ = [
     "NotAQueue",
     "NotAllPublished",
     "NotConfirmed",
+    "NotPublished",
     "OperationRefused",
     "OtherId",
+    "Outbox",
     "Outcome",
     "Pending",
     "PendingFailed",
     "Published",
     "Publisher",
     "PubqueueError",
+    "QuestionDied",
     "Refused",
     "Reject",
+    "Relay",
+    "Relayed",
     "Release",
     "Replaced",
     "Reply",
     "Retracted",
     "ServerUnreachable",
     "ServiceUnavailable",
+    "Signal",
+    "Signaled",
     "Timed",
     "Timing",
     "Timings",
@@ -107,13 +122,17 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "client.pace": ("Timings",),
     "handlers": ("Handlers",),
     "item": ("BlockingItem", "Item"),
+    "items": ("Items",),
     "middleware": ("ErrorReporting", "Facts", "Middleware", "Next", "Timed", "Timing"),
+    "outbox.outbox": ("Backlog", "NotPublished", "Outbox"),
+    "outbox.relay": ("Relay", "Relayed"),
     "publisher.publisher": ("BlockingPublisher", "Publisher"),
     "publisher.replies": ("Reply",),
     "wire.names": ("BadCharacterError",),
     "wire.refusals": ("Failed", "Outcome", "Reject", "Release"),
     "wire.payloads.decoding": ("DecodeError",),
     "wire.publication": ("NewItem", "Published", "Retracted"),
+    "wire.waits": ("Hold", "Signal", "Signaled"),
     "worker.worker": ("Worker",),
     "xep_qos.levels": ("Level", "Pending"),
 }

@@ -13,15 +13,18 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from proof.faults_run.faces import PUBLISHERS
 from proof.faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
 from proof.faults_run.report import table
 from proof.faults_run.run import SERVERS, Run, RunResult
 from proof.faults_run.stores import STORES
+from proof.judge.history import keep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WIDTH = 100  # of the table when nobody's terminal says
+KEPT = Path("build") / "histories"
 
 
 @click.command(context_settings={"show_default": True})
@@ -32,17 +35,26 @@ WIDTH = 100  # of the table when nobody's terminal says
 )
 @click.option("--store", default="sqlite", type=click.Choice(list(STORES)))
 @click.option("--instances", default=1, help="Components on one store; Prosody has one of them.")
-def main(*, items: int, seed: int, servers: Sequence[str], store: str, instances: int) -> None:
+@click.option(
+    "--faces", default="xmpp", type=click.Choice(["xmpp", "all"]), help="Whose clients take part."
+)
+def main(
+    *, items: int, seed: int, servers: Sequence[str], store: str, instances: int, faces: str
+) -> None:
     """Bring items through the queue while all that takes part in it is killed at random."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     kinds = OF_DISKS + ROUND if store == "sqlite" else OF_DATABASES + OF_DISKS + ROUND
+    others = tuple(PUBLISHERS) if faces == "all" else ()
     outcomes = []
     for server in servers:
         admitted = 1 if server == "prosody" else instances
-        plan = Plan(items, seed, instances=admitted, kinds=kinds, log=True, store=store)
+        common = {"kinds": kinds, "log": True, "store": store, "faces": others}
+        plan = Plan(items, seed, instances=admitted, **common)
         with tempfile.TemporaryDirectory(prefix="pubqueue-faults-") as folder:
             outcomes.append(asyncio.run(_run(plan, server, Path(folder), console)))
     console.print(table(outcomes))
+    for line in (line for outcome in outcomes for line in outcome.judgement.lines[:-1]):
+        console.print(line, highlight=False, markup=False)
     sys.exit(0 if all(outcome.good for outcome in outcomes) else 1)
 
 
@@ -55,10 +67,15 @@ async def _run(plan: Plan, server: str, folder: Path, console: Console) -> RunRe
             said = {"description": f"{server}: {what}"} if what else {}
             bar.update(task, completed=done, **said)
 
-        return await Run(plan, server, folder, show).run(patience=300 + plan.items / 10)
+        outcome = await Run(plan, server, folder, show).run(patience=300 + plan.items / 10)
+    if not outcome.judgement.is_right:
+        kept = keep(outcome.notes.histories, KEPT / f"{server}-{plan.store}-{plan.seed}")
+        console.print(f"the histories are kept in {kept}")
+    return outcome
 
 
 if __name__ == "__main__":
     # asyncio says of every client that it goes on writing while its server dies: that is the idea
     logging.getLogger("asyncio").setLevel(logging.ERROR)
+    logging.getLogger("stomp.py").setLevel(logging.CRITICAL)
     main()

@@ -49,7 +49,7 @@ class Plan:
 
     `instances` of the component share one store; only ejabberd lets more than one in. With a `log` the
     store tells what became of each item. Items are of so many `groups`, or of none. They are delivered
-    at the `level`, if there is one (urn:xmpp:qos).
+    at the `level`, if there is one (urn:xmpp:qos). Each of the other `faces` has a publisher and a worker besides.
     """
 
     items: int
@@ -64,6 +64,7 @@ class Plan:
     store: str = "sqlite"
     groups: int = 0
     level: str = ""
+    faces: tuple[str, ...] = ()
 
     @property
     def backlog(self) -> int:
@@ -85,4 +86,5 @@ class Plan:
 
     def ids(self, publisher: int) -> list[str]:
         """Return the items of one publisher."""
-        return [f"p{publisher}-{n}" for n in range(publisher, self.items, self.publishers)]
+        step = self.publishers + len(self.faces)
+        return [f"p{publisher}-{n}" for n in range(publisher, self.items, step)]

@@ -50,14 +50,13 @@ def _figures(outcome: RunResult) -> dict[str, int]:
 def reported(outcome: RunResult) -> str:
     """Write what has come of a run in lines, for a test that fails."""
     found = {**_figures(outcome), **_judged(outcome)}
-    return "\n".join(f"{what}: {it}" for what, it in found.items())
+    lines = (f"{what}: {it}" for what, it in found.items())
+    return "\n".join([*lines, *outcome.judgement.lines[:-1]])
 
 
 def _judged(outcome: RunResult) -> dict[str, str]:
     return {
-        "lost": _count(outcome.lost),
-        "came back after a confirmed retract": _count(outcome.undone),
-        "confirmed to two workers": str(outcome.notes.twice),
+        "violations that the judge has found": outcome.judgement.summary,
         "locked twice at one time": _count(map(str, outcome.locked_twice)),
         "left in the store": _count(outcome.store.of("jobs")),
         "integrity, and counts kept in the store": "; ".join(outcome.store.wrong) or "as counted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -15,21 +15,27 @@ from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
 
 from proof.faults_run.disks import refuse
+from proof.faults_run.faces import ACCOUNTS, Faces
 from proof.faults_run.notes import Notes
 from proof.faults_run.plan import OF_DATABASES, Fault, Plan
-from proof.faults_run.publisher import Publisher
+from proof.faults_run.publisher import Publisher, XmppPublisher
 from proof.faults_run.stores import STORES
 from proof.faults_run.workers import PASSWORD, Workers
+from proof.judge.history import History, judged
 from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from harness.processes.program import Program
     from harness.stores.recount import Count
 
+    from proof.judge.history import Judgement
+
 SERVERS: Final = {"prosody": Prosody, "ejabberd": Ejabberd}
+CLOSING: Final = 120.0
+"""Seconds for the last read of the queue."""
 LOOK: Final = 0.05
 """Seconds between two looks at what has been done."""
 
@@ -37,6 +43,7 @@ NODE: Final = """
 [[node]]
 name = "jobs"
 queueing = true
+owners = [{owners}]
 publishers = [{publishers}]
 members = [{members}]
 [node.options]
@@ -64,20 +71,12 @@ class RunResult:
     confirmed: frozenset[str]
     repeated: int
     notes: Notes
+    judgement: Judgement
+    """What the judge says of the histories of all clients."""
     store: Count
     events: Sequence[tuple[object, ...]] = ()
     met: int = 0
     """How often refused writes have cost a batch."""
-
-    @property
-    def lost(self) -> set[str]:
-        """Items that were confirmed, and are neither done nor in the store."""
-        return set(self.confirmed) - self.notes.results.keys() - self.store.of("jobs").keys()
-
-    @property
-    def undone(self) -> set[str]:
-        """Items that are in the store although their retract was confirmed, or came back out of it."""
-        return (self.notes.done.keys() & self.store.of("jobs").keys()) | set(self.notes.came_back)
 
     @property
     def locked_twice(self) -> list[object]:
@@ -95,10 +94,10 @@ class RunResult:
     @property
     def good(self) -> bool:
         """Whether everything was published and done, and nothing is left, lost or wrong."""
-        whole = len(self.confirmed) == len(self.notes.results) == self.plan.items
-        left = self.store.items or self.store.wrong
-        wrong = self.lost or self.undone or self.notes.twice or self.locked_twice or left
-        return whole and not wrong
+        is_whole = len(self.confirmed) == self.plan.items
+        are_done = self.confirmed <= self.notes.results.keys()
+        wrong = self.locked_twice or self.store.items or self.store.wrong
+        return is_whole and are_done and self.judgement.is_right and not wrong
 
 
 class Run:
@@ -119,6 +118,8 @@ class Run:
         self._random = Random(plan.seed)
         self._notes = Notes(folder)
         self._workers = Workers(self._server, plan, self._notes)
+        self._faces = Faces(plan.faces, plan.instances)
+        self._workers.serve(self._faces.places)
         self._locks = {place: asyncio.Lock() for place in ("component", "server")}
 
     async def run(self, patience: float) -> RunResult:
@@ -126,21 +127,29 @@ class Run:
         async with AsyncExitStack() as stack:
             stack.enter_context(self._store)
             await stack.enter_async_context(self._server)
-            publishers = self._publishers = await self._hire()
-            names = ", ".join(f'"etl{number}@localhost"' for number in range(len(publishers)))
-            log = str(self._plan.log).lower()
-            members = ", ".join(f'"{name}@localhost"' for name in self._workers.names)
+            self._publishers = await self._hire()
+            elsewhere = ACCOUNTS if self._plan.faces else ()
+            senders = [f"etl{number}@localhost" for number in range(self._plan.publishers)]
             node = NODE.format(
-                publishers=names, members=members, lock_timeout=self._plan.lock_timeout, log=log
+                owners=_listed(elsewhere[1:]),
+                publishers=_listed([*senders, *elsewhere]),
+                members=_listed([*(f"{it}@localhost" for it in self._workers.names), *elsewhere]),
+                lock_timeout=self._plan.lock_timeout,
+                log=str(self._plan.log).lower(),
             )
             for number in range(self._plan.instances):
                 folder = self._folder / f"instance{number}"
                 folder.mkdir()
-                program = component(self._server, folder, node, store=self._store.address)
+                settings = f"{node}{self._faces.settings(number)}"
+                program = component(self._server, folder, settings, store=self._store.address)
                 self._programs.append(await stack.enter_async_context(program))
+            await asyncio.to_thread(self._faces.begin)
             begun = time.monotonic()
             await self._bring_through(patience)
             seconds = time.monotonic() - begun
+            with suppress(TimeoutError):  # what nobody has read is lost, to the judge
+                async with asyncio.timeout(CLOSING):
+                    await self._reader.read_left()
             for program in self._programs:
                 await program.stop()
             return self._result(seconds)
@@ -155,6 +164,7 @@ class Run:
             confirmed=frozenset().union(*(it.confirmed for it in self._publishers)),
             repeated=sum(it.repeated for it in self._publishers),
             notes=self._notes,
+            judgement=judged(self._notes.histories),
             store=self._store.recount(),
             events=self._store.events(),
             met=self._met,
@@ -166,11 +176,22 @@ class Run:
             await server.account(name, PASSWORD)
         jids = [await server.account(f"etl{n}", PASSWORD) for n in range(self._plan.publishers)]
         address = {"host": server.host, "port": server.c2s_port, "service": server.component}
-        return [Publisher(jid, PASSWORD, **address, group=self._plan.group) for jid in jids]
+
+        def history(name: str) -> History:
+            return History(self._notes.path(name), name)
+
+        self._reader = XmppPublisher(history("reader"), jids[0], PASSWORD, **address)
+        return [
+            *(
+                XmppPublisher(history(f"etl{n}"), jid, PASSWORD, **address, group=self._plan.group)
+                for n, jid in enumerate(jids)
+            ),
+            *(self._faces.publisher(it, history(f"etl-{it}")) for it in self._plan.faces),
+        ]
 
     async def _bring_through(self, patience: float) -> None:
         async with asyncio.TaskGroup() as group:
-            for name in self._workers.names:
+            for name in self._workers.all:
                 group.create_task(self._workers.keep_running(name))
             reading = group.create_task(self._read_notes())
             try:
@@ -216,7 +237,7 @@ class Run:
         return len(self._notes.results)
 
     async def _befall(self, fault: Fault) -> None:
-        name = self._random.choice(self._workers.names)
+        name = self._random.choice(self._workers.all)
         program = self._random.choice(self._programs)
         match fault:
             case Fault.WORKER:
@@ -262,3 +283,8 @@ class Run:
 
     def _lost_batches(self) -> int:
         return sum(program.log.count("batch.lost") for program in self._programs)
+
+
+def _listed(accounts: Iterable[str]) -> str:
+    """Write accounts as TOML."""
+    return ", ".join(f'"{account}"' for account in accounts)

@@ -1,4 +1,4 @@
-"""A worker of the run, a program of its own: works until SIGTERM, and notes what it does."""
+"""A worker of the run, a program of its own: works until SIGTERM, and writes its history."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from proof.faults_run.notes import Pen
+from proof.faults_run.job import named
+from proof.judge.history import History
 from pubqueue_xeps.client.pace import Timings
-from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
+from pubqueue_xeps.errors import LockLost, NotConfirmed
 from pubqueue_xeps.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -24,19 +25,31 @@ TIMINGS: Final = Timings(answer=2, refresh=5, backoff_min=0.1, backoff_max=0.5)
 MAX_WORK: Final = 0.01
 
 
-async def handle(pen: Pen, item: Item) -> None:
-    """Do the work, note its result, and only then retract the item."""
-    pen.note("given", item)
+async def handle(history: History, item: Item) -> None:
+    """Do the work, and only then retract the item."""
+    token, name = given(history, item), named(item.id, item.payload)[0]
     await asyncio.sleep(random.uniform(0, MAX_WORK))
-    pen.note("result", item)
+    if item.token != token:  # it has come again meanwhile, under a new lock
+        token = given(history, item)
+    retract = history.begin("retract", item.node, name, token=token)
     try:
         await item.retract()
     except LockLost:
-        pen.note("late", item)
-    except GoneUnconfirmed:
-        pen.note("gone", item)
+        retract.end("fail")
+    except NotConfirmed:
+        retract.end("unknown")
     else:
-        pen.note("done", item)
+        if item.token != token:
+            token = given(history, item)
+        retract.end("ok", token=token)
+
+
+def given(history: History, item: Item) -> int | None:
+    """Write that the worker has the item; return the token of the lock."""
+    lock = {"token": item.token, "attempt": item.attempt}
+    name, digest = named(item.id, item.payload)
+    history.deliver(item.node, name, digest=digest, **lock)
+    return item.token
 
 
 @click.command()
@@ -45,7 +58,7 @@ async def handle(pen: Pen, item: Item) -> None:
 @click.option("--host", required=True)
 @click.option("--port", required=True, type=int)
 @click.option("--requests", required=True, type=int)
-@click.option("--notes", required=True, type=click.Path(path_type=Path))
+@click.option("--history", "path", required=True, type=click.Path(path_type=Path))
 @click.option("--level")
 def main(
     *,
@@ -54,7 +67,7 @@ def main(
     host: str,
     port: int,
     requests: int,
-    notes: Path,
+    path: Path,
     level: str | None,
 ) -> None:
     """Work on the node `jobs`; the password is in PUBQUEUE_PASSWORD."""
@@ -70,7 +83,7 @@ def main(
         timings=TIMINGS,
         level=level,
     )
-    asyncio.run(worker.run(partial(handle, Pen(notes))))
+    asyncio.run(worker.run(partial(handle, History(path, path.stem))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The workers: one process each, replaced when killed."""
+"""The workers: one process each, replaced when killed, of XMPP and of other protocols."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from harness.patience import until
 from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from harness.servers.ejabberd import Ejabberd
 
     from proof.faults_run.notes import Notes
@@ -32,9 +34,20 @@ class Workers:
 
     def __init__(self, server: Prosody | Ejabberd, plan: Plan, notes: Notes) -> None:
         self.names = [f"bee{number}" for number in range(plan.workers)]
+        """The accounts of those of XMPP."""
         self._server, self._plan, self._notes = server, plan, notes
+        self._places: Mapping[str, Sequence[str]] = {}
         self._children: dict[str, Child] = {}
         self._ending = False
+
+    def serve(self, places: Mapping[str, Sequence[str]]) -> None:
+        """Have a worker of each of these protocols as well, that finds the service at these places."""
+        self._places = places
+
+    @property
+    def all(self) -> list[str]:
+        """The names of all of them."""
+        return [*self.names, *self._places]
 
     async def keep_running(self, name: str) -> None:
         """Run the worker until `stop`; who was killed is replaced under the same address."""
@@ -82,13 +95,17 @@ class Workers:
         return found
 
     def _command(self, name: str) -> list[str]:
+        if name in self._places:
+            words = [f"--place={place}" for place in self._places[name]]
+            module = f"proof.faults_run.over_{name}"
+            return [sys.executable, "-m", module, *words, f"--history={self._notes.path(name)}"]
         options = {
             "jid": f"{name}@{self._server.domain}/run",
             "service": self._server.component,
             "host": self._server.host,
             "port": self._server.c2s_port,
             "requests": self._plan.requests,
-            "notes": self._notes.path(name),
+            "history": self._notes.path(name),
         }
         if self._plan.level:
             options["level"] = self._plan.level

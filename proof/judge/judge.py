@@ -1,33 +1,16 @@
 #!/usr/bin/env python3
 """Judge what clients of a work queue saw: is anything lost, back, changed, twice, half or out of order?
 
-    python judge.py HISTORY.jsonl [--parts 64] [--most 100]
+    python judge.py HISTORY.jsonl... [--parts 64] [--most 100]
 
-A history is a file of JSON lines, in any order, one for each operation of a client:
-
-    {"t": [start, end], "who": "w1", "op": "publish", "queue": "jobs", "id": "a", "digest": "9f", "result": "ok"}
-
-`t` is in seconds of one clock. `result` is `ok` (confirmed), `fail` (refused: it did not happen), or `unknown`
-(no answer: it happened at some time from its start on, or not at all). A client that may be killed writes `invoke` first, with `n`, a number
-of its own; its line with the same `n` replaces that, and without one it is `unknown`.
-
-| op | fields besides `t`, `who`, `queue`, `id`, `result` |
-| --- | --- |
-| publish | `digest` of the payload; `group`, in which order is promised; `commit` that makes it visible; `key` of one item; `window`: seconds of one item for the id |
-| commit | `commit` in place of `queue` and `id` |
-| deliver | `digest`, `token` of this holder, `attempt` if there are such; `wake` and `cause`: the hold before it, and what ended that; no `result` |
-| retract, reject | `token`: the item is done, or dead |
-| release, touch | `token`: the item is given back, or kept longer |
-| hold | `token`, and `wake`, a name for it: the item waits, and is woken once |
-| read | in place of `id` and `result`: `items`, a list of `[id, digest, state]`, all that was left at the end; `state` is `waiting` or `dead` |
-
-A history is judged id by id, then by group, by commit and by key. It is cut into parts by the hash of these: memory is bounded by the
-largest part. Exit codes: 0 nothing found, 1 violations, 2 not a history.
+The format of a history is in README.md beside this file. A history is judged id by id, then by group, by commit and by key. It is cut into
+parts by the hash of these: memory is bounded by the largest part. Exit codes: 0 nothing found, 1 violations, 2 not a history.
 """
 
 from __future__ import annotations
 
 import argparse
+import fileinput
 import json
 import sys
 import tempfile
@@ -50,6 +33,7 @@ OPS: Final = {
     "release": ("queue", "id", "token", "result"),
     "touch": ("queue", "id", "token", "result"),
     "hold": ("queue", "id", "token", "wake", "result"),
+    "sweep": ("queue", "result"),
     "read": ("queue", "items"),
 }
 """The fields that each operation has to have."""
@@ -92,6 +76,24 @@ def operation(line: str, number: int) -> Op:
 
 
 @dataclass
+class Known:
+    """What concerns many ids: the surest result of each commit, and when it began; when each queue was swept."""
+
+    commits: dict[str, str] = field(default_factory=dict)
+    began: dict[str, float] = field(default_factory=dict)
+    sweeps: dict[str, dict[object, tuple[float, float]]] = field(default_factory=dict)
+
+    def is_sure(self, op: Op) -> bool:
+        """Whether a publish was confirmed, and the commit that makes it visible."""
+        return op["result"] == "ok" and self.commits.get(op.get("commit", ""), "ok") == "ok"
+
+    def is_swept(self, queue: str, after: float, before: float = inf) -> bool:
+        """Whether the queue may have been swept between these moments."""
+        swept = self.sweeps.get(queue, {}).values()
+        return any(start <= before and until >= after for start, until in swept)
+
+
+@dataclass
 class Life:
     """What is known of one id in one queue, in the order of time, without what was refused."""
 
@@ -109,7 +111,7 @@ class Life:
 
 
 def lives(ops: Iterable[Op], commits: dict[str, str]) -> Iterator[Life]:
-    """Yield what is known of each id. `commits` has the result of each commit."""
+    """Yield what is known of each id; `commits` has the result of each commit."""
     found: dict[tuple[str, str], Life] = {}
     ordered = sorted(ops, key=lambda op: (op["end"], op["start"]))
     ended = {(op["who"], op.get("n")) for op in ordered if op.get("result") != "invoke"}
@@ -127,16 +129,16 @@ def lives(ops: Iterable[Op], commits: dict[str, str]) -> Iterator[Life]:
 
 
 def latest(op: Op) -> float:
-    """Return the last moment at which an operation may have happened."""
-    return inf if op["result"] != "ok" else float(op["end"])
+    """Return the last moment at which an operation may have happened, or at which one of the `copies` may be new."""
+    return inf if op["result"] != "ok" or "copies" in op else float(op["end"])
 
 
-def judge_life(one: Life, commits: dict[str, str]) -> Iterator[Violation]:
+def judge_life(one: Life, known: Known) -> Iterator[Violation]:
     """Yield what is wrong with one id."""
     yield from _origin(one)
     yield from _holders(one)
-    yield from _returns(one)
-    yield from _loss(one, commits)
+    yield from _returns(one, known)
+    yield from _loss(one, known)
     yield from _wakes(one)
 
 
@@ -150,7 +152,7 @@ def _origin(one: Life) -> Iterator[Violation]:
             yield Violation("invented", one.name, f"{when}, and published by nobody before")
         elif digest not in before:
             yield Violation("changed", one.name, f"{when} with another payload: {digest}")
-    if len(one.left) > 1:
+    if len(one.left) > max(1, sum("copies" in op for op in one.publishes)):
         yield Violation("twice", one.name, f"{len(one.left)} times there at the end")
 
 
@@ -160,7 +162,7 @@ def _holders(one: Life) -> Iterator[Violation]:
     for op in one.deliveries:
         if first.setdefault(op["token"], op)["who"] != op["who"]:
             yield Violation("shared", one.name, f"the token {op['token']} was given to two")
-    for end in one.ends:
+    for end in [op for op in one.ends if op["token"] is not None]:
         mine = first.get(end["token"])
         if mine is None or mine["start"] > end["end"]:
             why = f"{end['op']} at {end['end']} for a token that nobody had"
@@ -189,24 +191,26 @@ def _is_new(one: Life, mine: Op, other: Op) -> bool:
     return len(one.publishes) > 1 and bool(may)
 
 
-def _returns(one: Life) -> Iterator[Violation]:
-    """Nothing comes back after its confirmed end: each life needs a publish of its own."""
-    done = [op for op in one.ends if op["op"] == "retract" and op["result"] == "ok"]
+def _returns(one: Life, known: Known) -> Iterator[Violation]:
+    """Nothing comes back after its confirmed end: each life needs a publish of its own, or a sweep."""
+    confirmed = [op for op in one.ends if op["op"] == "retract" and op["result"] == "ok"]
+    again = {op["token"]: op for op in reversed(confirmed) if op["token"] is not None}
+    done = [op for op in confirmed if again.get(op["token"], op) is op]  # one end may be told twice
     unused, after = sorted(one.publishes, key=latest), -inf
     for number, until in enumerate([*done, None]):
         before = done[number - 1]["end"] if number else -inf
         seen = [op["end"] for op in one.deliveries if op["start"] > before]
-        if until is not None:
+        if until is not None and (not number or until["token"] is not None):
             seen.append(until["end"])
-        elif number and any(state == "waiting" for _, state in one.left):
+        elif until is None and number and any(state == "waiting" for _, state in one.left):
             seen.append(inf)
         if not seen:
-            return
+            continue
         at = min(seen)
         maker = next((op for op in unused if op["start"] <= at and _makes(one, op, after)), None)
         if maker is not None:
             unused.remove(maker)
-        elif number:
+        elif number and not known.is_swept(one.queue, after, at):
             there = "waiting at the end" if at == inf else f"there at {at}"
             yield Violation("back", one.name, f"{there}, after it was done at {before}")
         after = until["start"] if until is not None else inf
@@ -220,15 +224,16 @@ def _makes(one: Life, op: Op, after: float) -> bool:
     return not ("window" in op and known and op["end"] - max(known) < op["window"])
 
 
-def _loss(one: Life, commits: dict[str, str]) -> Iterator[Violation]:
-    """Nothing that was confirmed is lost: it is there at the end, or was done."""
+def _loss(one: Life, known: Known) -> Iterator[Violation]:
+    """Nothing that was confirmed is lost: it is there at the end, or was done, or swept."""
     final = [op for op in one.ends if op["op"] in FINAL]
     if one.left or any(op["result"] != "ok" for op in final):
         return
     ended = final[-1]["end"] if final else -inf
+    if known.is_swept(one.queue, min((op["start"] for op in one.publishes), default=inf)):
+        return
     for op in one.publishes:
-        is_sure = op["result"] == "ok" and commits.get(op.get("commit", ""), "ok") == "ok"
-        if is_sure and op["start"] > ended and _makes(one, op, ended):
+        if known.is_sure(op) and op["start"] > ended and _makes(one, op, ended):
             why = f"published at {op['end']}, neither done nor there at the end"
             yield Violation("lost", one.name, why)
             return
@@ -257,13 +262,13 @@ def _wakes(one: Life) -> Iterator[Violation]:
 # --- groups, commits and keys ---------------------------------------------------------------------
 
 
-def facts_of(one: Life, commits: dict[str, str]) -> Iterator[tuple[str, str, list[Any]]]:
+def facts_of(one: Life, known: Known) -> Iterator[tuple[str, str, list[Any]]]:
     """Yield what of an id the other judgements need: a kind, what it is about, and the fact."""
     is_seen = bool(one.deliveries or one.left)
     first = min((op["end"] for op in one.deliveries), default=inf)
     for op in one.publishes:
-        is_sure = op["result"] == "ok" and commits.get(op.get("commit", ""), "ok") == "ok"
-        if "commit" in op:
+        is_sure = known.is_sure(op)
+        if "commit" in op and (is_seen or not known.is_swept(one.queue, op["start"])):
             yield "commit", op["commit"], [one.name, is_seen, first]
         if "key" in op and (is_seen or is_sure):
             yield "key", json.dumps([one.queue, op["key"]]), [one.name]
@@ -296,12 +301,6 @@ def judge_commit(
             yield Violation("early", where, f"{name} came at {first}, before the commit began")
 
 
-def judge_key(where: str, names: set[str]) -> Iterator[Violation]:
-    """Yield a key that made two items."""
-    if len(names) > 1:
-        yield Violation("twice", where, f"one key, and {', '.join(sorted(names)[:3])}")
-
-
 # --- the whole history ----------------------------------------------------------------------------
 
 
@@ -325,12 +324,11 @@ class Parts:
 def judge(lines: Iterable[str], folder: Path, parts: int = 64) -> Iterator[Violation]:
     """Yield the violations of a history; `folder` has its parts meanwhile. Raises NotAHistoryError."""
     by_id, by_other = Parts(folder, "a", parts), Parts(folder, "b", parts)
-    began: dict[str, float] = {}
-    commits = _cut(lines, by_id, began)
+    known = _cut(lines, by_id)
     for part in by_id:
-        for one in lives((operation(line, 0) for line in part), commits):
-            yield from judge_life(one, commits)
-            for kind, about, fact in facts_of(one, commits):
+        for one in lives((operation(line, 0) for line in part), known.commits):
+            yield from judge_life(one, known)
+            for kind, about, fact in facts_of(one, known):
                 by_other.add(about, json.dumps([kind, about, fact]))
     for part in by_other:
         found: dict[tuple[str, str], list[list[Any]]] = defaultdict(list)
@@ -341,21 +339,28 @@ def judge(lines: Iterable[str], folder: Path, parts: int = 64) -> Iterator[Viola
             if kind == "group":
                 yield from judge_group(about, facts)
             elif kind == "key":
-                yield from judge_key(about, {name for (name,) in facts})
+                names = sorted({name for (name,) in facts})
+                if len(names) > 1:
+                    yield Violation("twice", about, f"one key, and {', '.join(names[:3])}")
             else:
-                yield from judge_commit(about, commits.get(about), began.get(about, inf), facts)
+                result, began = known.commits.get(about), known.began.get(about, inf)
+                yield from judge_commit(about, result, began, facts)
 
 
-def _cut(lines: Iterable[str], by_id: Parts, began: dict[str, float]) -> dict[str, str]:
-    """Put each operation into the part of its id; return the surest result of each commit, with when it began in `began`."""
-    commits: dict[str, str] = {}
-    count = 0
+def _cut(lines: Iterable[str], by_id: Parts) -> Known:
+    """Put each operation into the part of its id; return what concerns many."""
+    known, count = Known(), 0
     for count, line in enumerate(lines, 1):
         op = operation(line, count)
         if op["op"] == "commit":
             name, result = op["commit"], op["result"]
-            commits[name] = min(commits.get(name, result), result, key=RESULTS.index)
-            began[name] = min(op["start"], began.get(name, inf))
+            best = min(known.commits.get(name, result), result, key=RESULTS.index)
+            known.commits[name] = best
+            known.began[name] = min(op["start"], known.began.get(name, inf))
+        elif op["op"] == "sweep":
+            swept, name = known.sweeps.setdefault(op["queue"], {}), (op["who"], op.get("n", -count))
+            if op["result"] != "invoke" or name not in swept:
+                swept[name] = op["start"], -inf if op["result"] == "fail" else latest(op)
         elif op["op"] == "read":
             for item in op["items"]:
                 by_id.add(json.dumps([op["queue"], item[0]]), json.dumps({**op, "items": [item]}))
@@ -363,21 +368,22 @@ def _cut(lines: Iterable[str], by_id: Parts, began: dict[str, float]) -> dict[st
             by_id.add(json.dumps([op["queue"], op["id"]]), line.strip())
     if not count:
         raise NotAHistoryError("there is no operation")
-    return commits
+    return known
 
 
 def main(words: list[str] | None = None) -> int:
-    """Judge a file; print what is wrong, and how much of each kind."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("history", type=Path)
+    """Judge the files; print what is wrong, and how much of each kind."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("history", type=Path, nargs="+")
     parser.add_argument("--parts", type=int, default=64, help="how many files it is cut into")
     parser.add_argument("--most", type=int, default=100, help="how many violations it prints")
     asked = parser.parse_args(words)
     counts: dict[str, int] = defaultdict(int)
     try:
-        with asked.history.open() as lines, tempfile.TemporaryDirectory() as folder:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            fileinput.input(asked.history, openhook=fileinput.hook_compressed) as lines,
+        ):
             for one in judge(lines, Path(folder), asked.parts):
                 counts[one.kind] += 1
                 if sum(counts.values()) <= asked.most:

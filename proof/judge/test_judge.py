@@ -1,8 +1,10 @@
 """The judge finds what is planted in histories, and nothing in those of a queue that is right."""
 
 import ast
+import gzip
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +34,10 @@ def commit(at, result="ok", name="c"):
     return {"op": "commit", "t": [at, at + 1], "who": "p", "commit": name, "result": result}
 
 
+def sweep(at, result="ok", **more):
+    return {"op": "sweep", "t": [at, at + 1], "who": "o", "queue": "q", "result": result, **more}
+
+
 def read(*items):
     rows = [[name, digest, state] for name, digest, state in items]
     return {"op": "read", "t": [99, 100], "who": "r", "queue": "q", "items": rows}
@@ -54,6 +60,8 @@ GONE = read()
 GROUPED = {"group": "g"}
 MANY = [publish(at, id=f"i{at}", digest=f"{at}", commit="c") for at in range(3)]
 SEEN = [("i0", "0", "waiting"), ("i1", "1", "waiting"), ("i2", "2", "waiting")]
+
+COPIES = publish(1, result="unknown", copies=True), publish(2, copies=True)
 
 PLANTED = [
     # what was confirmed is neither done nor there
@@ -83,6 +91,13 @@ PLANTED = [
         [publish(1), deliver(2, "x"), end("retract", 3, "x"), deliver(4, "y"), publish(6), LEFT],
     ),
     (
+        "back",  # two items under one id, and three lives
+        [
+            *(*COPIES, deliver(3, "x"), end("retract", 4, "x")),
+            *(deliver(5, "y"), end("retract", 6, "y"), LEFT),
+        ],
+    ),
+    (
         "back",  # two publishes, and three lives
         [
             *(publish(1), deliver(2, "x"), end("retract", 3, "x")),
@@ -104,6 +119,15 @@ PLANTED = [
             *(deliver(5, "y"), end("retract", 6, "y"), GONE),
         ],
     ),
+    # what an owner did to the queue was before, or in another queue, or did not happen
+    ("lost", [sweep(1), publish(3), GONE]),
+    ("lost", [publish(1), sweep(2, queue="other"), GONE]),
+    ("lost", [publish(1), sweep(2, "invoke", n=1), sweep(2, "fail", n=1), GONE]),
+    ("back", [sweep(1), publish(3), deliver(4, "x"), end("retract", 5, "x"), LEFT]),
+    ("half", [*MANY, commit(4), sweep(2, "fail"), read(*SEEN[:2])]),
+    # an end that names no token is one all the same
+    ("back", [publish(1), deliver(2, "x"), end("retract", 3, None), LEFT]),
+    ("back", [publish(1), deliver(2, "x"), end("retract", 3, None), deliver(5, "y"), GONE]),
     # two hold it, and the one that no longer does is confirmed
     ("stale", [publish(1), deliver(2, "x"), deliver(4, "y"), end("retract", 5, "x"), GONE]),
     ("stale", [publish(1), deliver(2, "x"), deliver(4, "y"), end("release", 5, "x"), LEFT]),
@@ -210,6 +234,8 @@ RIGHT = [
     [publish(1, result="unknown"), GONE],
     [publish(1, result="unknown"), deliver(7, "x"), LEFT],
     [publish(1), publish(2), deliver(3, "x"), end("retract", 4, "x"), GONE],
+    [*COPIES, deliver(3, "x"), end("retract", 4, "x"), deliver(5, "y"), LEFT],
+    [*COPIES, deliver(3, "x"), deliver(4, "y"), end("retract", 5, "x"), LEFT],
     # without an answer it may have been done
     [publish(1), deliver(2, "x"), end("retract", 3, "x", result="unknown"), GONE],
     [publish(1), deliver(2, "x"), end("retract", 3, "x", result="unknown"), deliver(5, "y"), LEFT],
@@ -239,6 +265,17 @@ RIGHT = [
     [*MANY, commit(4, "fail"), GONE],
     [*MANY, commit(4, "unknown"), commit(6), read(*SEEN)],
     [publish(1, key="k"), publish(2, key="k"), LEFT],
+    # an owner empties the queue, or leads it back
+    [publish(1), sweep(2), GONE],
+    [publish(1), sweep(2, "unknown"), GONE],
+    [publish(1), sweep(2, "invoke", n=1), GONE],
+    [publish(1), deliver(2, "x"), end("retract", 3, "x"), sweep(5), deliver(7, "y"), LEFT],
+    [*MANY, commit(4), sweep(6), read(*SEEN[:1])],
+    # whichever holder it was
+    [publish(1), deliver(2, "x"), deliver(4, "y"), end("retract", 5, None), GONE],
+    [publish(1), deliver(2, "x"), deliver(4, "y"), end("retract", 5, "y"), end("retract", 6, None), GONE],
+    # one end that was told twice
+    [publish(1), deliver(2, "x"), end("retract", 3, "x"), end("retract", 4, "x"), GONE],
     # published side by side, they have no order
     [
         *(publish(1, 5, **GROUPED), publish(3, id="b", **GROUPED), deliver(6, "x", id="b"), deliver(7, "y")),
@@ -254,6 +291,13 @@ RIGHT = [
 @pytest.mark.parametrize("ops", RIGHT)
 def test_nothing_is_found_where_nothing_is_wrong(ops, tmp_path):
     assert kinds(*ops, tmp_path=tmp_path) == set()
+
+
+def test_the_page_has_each_kind():
+    page = FILE.parents[2] / "docs" / "explanation" / "proof.md"
+    assert set(re.findall(r"^\| `(\w+)` \|", page.read_text(), re.MULTILINE)) == {
+        kind for kind, _ in PLANTED
+    }
 
 
 class Queue:
@@ -337,6 +381,13 @@ def test_the_command_says_what_is_wrong(tmp_path):
     history.write_text(f"{json.dumps(publish(1))}\n{json.dumps(LEFT)}\n")
     done = judged(history, "--parts", "1")
     assert (done.returncode, done.stdout) == (0, "violations: none\n")
+
+
+def test_a_history_may_be_several_files_some_of_them_compressed(tmp_path):
+    one, other = tmp_path / "publisher.jsonl.gz", tmp_path / "reader.jsonl"
+    one.write_bytes(gzip.compress(f"{json.dumps(publish(1))}\n".encode()))
+    other.write_text(f"{json.dumps(LEFT)}\n")
+    assert (judged(one, other).returncode, judged(one).returncode) == (0, 1)
 
 
 @pytest.mark.parametrize(

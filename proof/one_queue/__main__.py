@@ -26,6 +26,9 @@ from harness.patience import TIMEOUT
 from harness.servers.live import component
 from harness.servers.users import RIGHT, table
 
+from proof.faults_run.job import digest_of
+from proof.faults_run.publisher import XmppPublisher
+from proof.judge.history import History, Operation, judged
 from pubqueue import Failed, Publisher, Worker
 from pubqueue_demo.prosody import Prosody
 
@@ -77,17 +80,49 @@ class Job(NamedTuple):
         """What is published."""
         return json.dumps(self._asdict()).encode()
 
+    @property
+    def name(self) -> str:
+        """What the histories call it."""
+        return f"{self.group}/{self.place}"
+
+    @property
+    def digest(self) -> str:
+        """The digest of what is published."""
+        return digest_of(self._asdict())
+
 
 class Notes:
-    """What the workers have done, from several threads. Something is noted before it is acknowledged."""
+    """What the workers have done, from several threads. Something is noted before it is acknowledged. The histories are for the judge."""
 
-    def __init__(self, items: int) -> None:
+    def __init__(self, items: int, folder: Path) -> None:
         self.items = items
+        names = [f"{who}-{word}" for who in ("publisher", "worker") for word in WORDS]
+        self.paths = {name: folder / f"{name}.jsonl" for name in (*names, "reader")}
+        self._histories = {name: History(path, name) for name, path in self.paths.items()}
         self.done: list[tuple[str, Job]] = []
         self.attempts: Counter[Job] = Counter()
         self.wrong: list[str] = []
         self.over = threading.Event()
         self._lock = threading.Lock()
+
+    def history(self, who: str, word: str = "") -> History:
+        """Return the history of a publisher or a worker."""
+        return self._histories[f"{who}-{word}" if word else who]
+
+    def published(self, word: str, job: Job) -> Operation:
+        """Write that a publish begins."""
+        more = {"digest": job.digest, "group": job.group}
+        return self.history("publisher", word).begin("publish", "jobs", job.name, **more)
+
+    def given(self, word: str, job: Job, token: object, **more: int) -> None:
+        """Write that an item has come."""
+        lock = {"digest": job.digest, "token": token, **more}
+        self.history("worker", word).deliver("jobs", job.name, **lock)
+
+    def ends(self, word: str, job: Job, token: object, *, done: bool) -> Operation:
+        """Write that a worker gives an item back, or is done with it."""
+        op = "retract" if done else "release"
+        return self.history("worker", word).begin(op, "jobs", job.name, token=token)
 
     def is_refused(self, job: Job) -> bool:
         """Return whether the worker has to refuse the item, this time."""
@@ -122,6 +157,7 @@ class Notes:
             if found != sorted(found)
         ]
         wrong += [f"{word} has done nothing" for word in WORDS if word not in self.shares()]
+        wrong += judged(list(self.paths.values())).lines[:-1]
         return wrong
 
     def shares(self) -> Counter[str]:
@@ -160,12 +196,16 @@ async def _in_groups(groups: list[list[Job]], publish: Any) -> None:
 # --- XMPP -----------------------------------------------------------------------------------------
 
 
-async def publish_by_xmpp(groups: list[list[Job]]) -> None:
+async def publish_by_xmpp(notes: Notes, groups: list[list[Job]]) -> None:
     """Publish with our library, which is made of slixmpp."""
     async with Publisher() as publisher:
-        await _in_groups(
-            groups, lambda job: publisher.publish("jobs", job._asdict(), group=job.group)
-        )
+
+        async def publish(job: Job) -> None:
+            begun = notes.published("xmpp", job)
+            await publisher.publish("jobs", job._asdict(), group=job.group)
+            begun.end("ok")
+
+        await _in_groups(groups, publish)
 
 
 async def work_by_xmpp(notes: Notes, worker: Worker) -> None:
@@ -173,9 +213,14 @@ async def work_by_xmpp(notes: Notes, worker: Worker) -> None:
 
     async def work(item: Any) -> None:
         job = Job(**item.data)
+        notes.given("xmpp", job, item.token, attempt=item.attempt)
         if notes.is_refused(job):
+            notes.ends("xmpp", job, item.token, done=False)
             raise Failed("refused once")
         notes.note("xmpp", job, item.failures)
+        retract = notes.ends("xmpp", job, item.token, done=True)
+        await item.retract()
+        retract.end("ok")
 
     async with worker:
         await worker.run(work)
@@ -205,10 +250,12 @@ def _stomp(address: tuple[str, int]) -> tuple[Any, _Frames]:
     return connection, heard
 
 
-def publish_by_stomp(address: tuple[str, int], groups: list[list[Job]]) -> None:
+def publish_by_stomp(address: tuple[str, int], notes: Notes, groups: list[list[Job]]) -> None:
     """Publish with stomp.py, and wait for all receipts."""
     connection, heard = _stomp(address)
+    begun: dict[str, Operation] = {}
     for number, job in enumerate(itertools.chain(*groups)):
+        begun[str(number)] = notes.published("stomp", job)
         connection.send(
             "/queue/jobs",
             job.body,
@@ -217,9 +264,9 @@ def publish_by_stomp(address: tuple[str, int], groups: list[list[Job]]) -> None:
             receipt=str(number),
         )
         if number >= AT_ONCE:
-            heard.receipts.get(timeout=TIMEOUT)
+            begun[heard.receipts.get(timeout=TIMEOUT)].end("ok")
     for _ in range(min(AT_ONCE, sum(map(len, groups)))):
-        heard.receipts.get(timeout=TIMEOUT)
+        begun[heard.receipts.get(timeout=TIMEOUT)].end("ok")
     connection.disconnect()
 
 
@@ -233,27 +280,34 @@ def work_by_stomp(address: tuple[str, int], notes: Notes) -> None:
             frame = heard.messages.get(timeout=0.1)
         except queue.Empty:
             continue
-        job = job_of(frame.body)
+        job, ack = job_of(frame.body), frame.headers["ack"]
+        notes.given("stomp", job, ack, attempt=int(frame.headers.get("delivery-attempt", 1)))
         if notes.is_refused(job):
-            connection.nack(frame.headers["ack"])
+            notes.ends("stomp", job, ack, done=False)
+            connection.nack(ack)
             continue
         notes.note("stomp", job, int(frame.headers.get("failed", 0)))
-        connection.ack(frame.headers["ack"])
+        retract = notes.ends("stomp", job, ack, done=True)
+        connection.ack(ack, receipt=ack)
+        assert heard.receipts.get(timeout=TIMEOUT) == ack
+        retract.end("ok")
     connection.disconnect()
 
 
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
-async def publish_by_http(root: str, groups: list[list[Job]]) -> None:
+async def publish_by_http(root: str, notes: Notes, groups: list[list[Job]]) -> None:
     """Publish with httpx."""
     async with client_at(root) as client:
         to = await follow(client, "/queues/jobs", "post-message")
 
         async def publish(job: Job) -> None:
             more = {"Content-Type": "application/json", "Message-Group": job.group}
+            begun = notes.published("http", job)
             answer = await client.post(to, content=job.body, headers=more)
             assert answer.status_code == 201, answer.text
+            begun.end("ok")
 
         await _in_groups(groups, publish)
 
@@ -270,13 +324,16 @@ async def work_by_http(root: str, notes: Notes) -> None:
                     continue
                 assert message.status_code == 200, message.text
                 where, job = links(message)["acknowledgement"], job_of(message.content)
-                form = {"acknowledge": "true"}
-                if notes.is_refused(job):
+                notes.given("http", job, where, attempt=int(message.headers["Message-Attempt"]))
+                form, is_refused = {"acknowledge": "true"}, notes.is_refused(job)
+                if is_refused:
                     form = {"acknowledge": "false", "outcome": "failed"}
                 else:
                     notes.note("http", job, int(message.headers.get("Message-Failed", 0)))
+                end = notes.ends("http", job, where, done=not is_refused)
                 answer = await client.post(where, data=form)
                 assert answer.status_code == 204, answer.text
+                end.end("ok")
 
         await asyncio.gather(*(work() for _ in range(AT_ONCE)))
 
@@ -284,19 +341,23 @@ async def work_by_http(root: str, notes: Notes) -> None:
 # --- gRPC -----------------------------------------------------------------------------------------
 
 
-def publish_by_grpc(groups: list[list[Job]]) -> None:
+def publish_by_grpc(notes: Notes, groups: list[list[Job]]) -> None:
     """Publish with Google's client; groups are ordering keys."""
     ordered = PublisherOptions(enable_message_ordering=True)
     publisher = pubsub_v1.PublisherClient(publisher_options=ordered)
     futures = [
-        publisher.publish(
-            TOPIC, job.body, ordering_key=job.group, **{"content-type": "application/json"}
+        (
+            notes.published("grpc", job),
+            publisher.publish(
+                TOPIC, job.body, ordering_key=job.group, **{"content-type": "application/json"}
+            ),
         )
         for group in groups
         for job in group
     ]
-    for future in futures:
+    for begun, future in futures:
         future.result(TIMEOUT)
+        begun.end("ok")
     publisher.stop()
     publisher.transport.close()
 
@@ -307,7 +368,10 @@ def work_by_grpc(notes: Notes) -> None:
 
         def on_message(message: Any) -> None:
             job = job_of(message.data)
-            if notes.is_refused(job):
+            notes.given("grpc", job, message.ack_id)
+            is_refused = notes.is_refused(job)
+            notes.ends("grpc", job, message.ack_id, done=not is_refused)  # has no answer
+            if is_refused:
                 message.nack()
                 return
             notes.note("grpc", job, None)
@@ -331,7 +395,7 @@ async def bring_through(folder: Path, items: int, patience: float) -> Notes:
         TimeoutError: it is not over in so many seconds.
 
     """
-    notes = Notes(items)
+    notes = Notes(items, folder)
     each = items // len(WORDS)
     groups = {word: jobs(word, each) for word in WORDS}
     published = {job for of in groups.values() for group in of for job in group}
@@ -353,13 +417,17 @@ async def bring_through(folder: Path, items: int, patience: float) -> Notes:
                 thread(work_by_stomp, at_["stomp"], notes),
                 work_by_http(root, notes),
                 thread(work_by_grpc, notes),
-                publish_by_xmpp(groups["xmpp"]),
-                thread(publish_by_stomp, at_["stomp"], groups["stomp"]),
-                publish_by_http(root, groups["http"]),
-                thread(publish_by_grpc, groups["grpc"]),
+                publish_by_xmpp(notes, groups["xmpp"]),
+                thread(publish_by_stomp, at_["stomp"], notes, groups["stomp"]),
+                publish_by_http(root, notes, groups["http"]),
+                thread(publish_by_grpc, notes, groups["grpc"]),
             ):
                 people.create_task(work)
             people.create_task(_stopped(notes, bot))
+        where = {"host": server.host, "port": server.c2s_port, "service": server.component}
+        etl = ("etl@localhost/reader", "secret")
+        async with asyncio.timeout(patience):
+            await XmppPublisher(notes.history("reader"), *etl, **where).read_left()
     notes.wrong = notes.check(published)
     return notes
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from random import Random
 
+    from proof.judge.history import History
     from proof.simulate.network import ClientStream, Network
     from proof.simulate.words import ToClient
     from pubqueue.model.decision import Reply, Request
@@ -27,11 +28,12 @@ _numbers = itertools.count(1)
 
 
 class Client:
-    """Somebody at an address. What it does are its tasks, which end when it dies."""
+    """Somebody at an address. What it does are its tasks, which end when it dies; its history is what the judge hears of it."""
 
-    def __init__(self, jid: Jid, network: Network, random: Random) -> None:
+    def __init__(self, jid: Jid, network: Network, random: Random, history: History) -> None:
         self.jid = jid
         self.random = random
+        self.history = history
         self.deaf = 0
         """How many of the next answers are lost."""
         self._network = network

@@ -1,4 +1,4 @@
-"""A plain node, and the queue that it feeds: what is published to the one has to be in the other."""
+"""A plain node, and the queue that it feeds: what is published to the one has to be in the other. And a queue with the node of its dead letters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from pubqueue.rules.nodeconfig import Settings
 
 NEWS: Final = NodeName("news")
 DIGEST: Final = NodeName("digest")
+ORDERS, LOST = NodeName("orders"), NodeName("lost")
 
 
 def queue_of(node: NodeName) -> NodeName:
     """Return the queue that has what is published to the node."""
     return DIGEST if node == NEWS else node
+
+
+def kept_for(node: NodeName) -> NodeName:
+    """Return the queue whose dead items the node keeps; of another node, the node."""
+    return ORDERS if node == LOST else node
 
 
 def a_topic() -> Declare:

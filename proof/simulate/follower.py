@@ -13,6 +13,7 @@ from pubqueue.rules.read import ReadEvents
 if TYPE_CHECKING:
     from random import Random
 
+    from proof.judge.history import History
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
     from pubqueue.model.entities import Jid
@@ -24,8 +25,10 @@ EVERY: Final = 4.0
 class Follower(Client):
     """Follows all nodes, as their administrator. How far it has come survives its death."""
 
-    def __init__(self, jid: Jid, network: Network, random: Random, *, oracle: Oracle) -> None:
-        super().__init__(jid, network, random)
+    def __init__(
+        self, jid: Jid, network: Network, random: Random, history: History, *, oracle: Oracle
+    ) -> None:
+        super().__init__(jid, network, random, history)
         self._oracle = oracle
         self._last = 0
 

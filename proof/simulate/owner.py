@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.batches.facts import who
 
 from proof.simulate.client import Client
+from proof.simulate.feeds import kept_for
 from proof.simulate.ticks import true_time
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Millis
@@ -18,16 +19,20 @@ from pubqueue.rules.seek import Seek
 if TYPE_CHECKING:
     from random import Random
 
+    from proof.judge.history import History
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
+    from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName
 
 
 class Owner(Client):
     """Does what the plan of the run has it do. What it has not had confirmed survives its death."""
 
-    def __init__(self, jid: Jid, network: Network, random: Random, *, oracle: Oracle) -> None:
-        super().__init__(jid, network, random)
+    def __init__(
+        self, jid: Jid, network: Network, random: Random, history: History, *, oracle: Oracle
+    ) -> None:
+        super().__init__(jid, network, random, history)
         self._oracle = oracle
         self._paused: dict[NodeName, bool] = {}
         """How queues shall be; not yet confirmed."""
@@ -90,14 +95,22 @@ class Owner(Client):
 
     async def _purge(self, node: NodeName) -> None:
         known = self._oracle.purges(node)
-        reply = await self.ask(Purge(who(self.jid), node))
+        reply = await self._sweep(Purge(who(self.jid), node))
         if reply is not None and not isinstance(reply, Refused) and node in self._purges:
             self._purges.discard(node)
             self._oracle.purged(node, known)
 
+    async def _sweep(self, request: Purge | Seek) -> Reply | None:
+        """Ask for what ends or brings back items, and write that it was asked for."""
+        swept = self.history.begin("sweep", kept_for(request.node))
+        reply = await self.ask(request)
+        if reply is not None:
+            swept.end("fail" if isinstance(reply, Refused) else "ok")
+        return reply
+
     async def _seek(self, node: NodeName, since: Millis) -> None:
         self._oracle.seeks(node)
-        reply = await self.ask(Seek(who(self.jid), node, since))
+        reply = await self._sweep(Seek(who(self.jid), node, since))
         confirmed = reply is not None and not isinstance(reply, Refused)
         if confirmed and self._seeks.get(node) == since:
             del self._seeks[node]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.batches.queue_requests import publishes
 
+from proof.judge.history import digest
 from proof.simulate.client import Client
 from proof.simulate.feeds import NEWS, queue_of
 from pubqueue.model.decision import Published
@@ -13,6 +14,7 @@ from pubqueue.model.decision import Published
 if TYPE_CHECKING:
     from random import Random
 
+    from proof.judge.history import History, Operation
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
     from pubqueue.model.entities import Jid, NodeName
@@ -32,15 +34,17 @@ class Publisher(Client):
         jid: Jid,
         network: Network,
         random: Random,
+        history: History,
         *,
         nodes: tuple[NodeName, ...],
         oracle: Oracle,
     ) -> None:
-        super().__init__(jid, network, random)
+        super().__init__(jid, network, random, history)
         self._nodes, self._oracle = nodes, oracle
         self._every = random.choice(EVERY)
         self._count = 0
-        self._unconfirmed: tuple[NodeName, tuple[str, ...], dict[str, float]] | None = None
+        self._unconfirmed: tuple[NodeName, tuple[str, ...], dict[str, Any]] | None = None
+        self._begun: list[Operation] = []
         self._finishing = False
 
     @property
@@ -60,20 +64,25 @@ class Publisher(Client):
             elif not await self._publish(*self._unconfirmed):
                 await self.pause(1)
 
-    def _draw(self) -> tuple[NodeName, tuple[str, ...], dict[str, float]]:
+    def _draw(self) -> tuple[NodeName, tuple[str, ...], dict[str, Any]]:
         """Choose what is published next: one item, or some of them."""
         names = [
             f"{self.jid[-1]}{self._count + n}" for n in range(self.random.choice([1, 1, 1, 4]))
         ]
         self._count += len(names)
         more, node = self.random.choice(MORE), self.random.choice(self._nodes)
-        return node, tuple(names), {} if node == NEWS else more
+        payload = f"<job>{names[0]}</job>".encode()
+        self._begun = [
+            self.history.begin("publish", queue_of(node), name, digest=digest(payload))
+            for name in names
+        ]
+        return node, tuple(names), {"payload": payload} | ({} if node == NEWS else more)
 
-    async def _publish(
-        self, node: NodeName, names: tuple[str, ...], more: dict[str, float]
-    ) -> bool:
+    async def _publish(self, node: NodeName, names: tuple[str, ...], more: dict[str, Any]) -> bool:
         reply = await self.ask(publishes(*names, by=self.jid, node=node, **more))
         if isinstance(reply, Published):
+            for operation in self._begun:
+                operation.end("ok")
             self._oracle.confirmed |= {(queue_of(node), name) for name in names}
             self._unconfirmed = None
         return self._unconfirmed is None

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness import virtual_time
 from harness.batches.facts import JOBS
 
-from proof.simulate.feeds import DIGEST
+from proof.judge.history import judged
+from proof.simulate.feeds import DIGEST, ORDERS
 from proof.simulate.oracle import Oracle
 from proof.simulate.places import PLACES
 from proof.simulate.plan import MINUTES, FaultKind, draw
 from proof.simulate.quiet import listening
 from proof.simulate.ticks import true_time
-from proof.simulate.world import ORDERS, World
+from proof.simulate.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +34,7 @@ with as many as a clock was ahead: who was told to wait waits until the time has
 
 REDRIVEN: Final = 60.0
 LOOK: Final = 5.0
+BY_JUDGE: Final = "the histories of the clients are not those of a queue"
 WATCH: Final = 2.0
 """Virtual seconds between two looks at what should not last."""
 
@@ -83,8 +87,8 @@ class Run:
     def run(self) -> Outcome:
         """Run to the end, or to the first violation."""
         began = time.perf_counter()
-        with listening(self._object):
-            virtual_time.run(self._main())
+        with listening(self._object), tempfile.TemporaryDirectory(prefix="pubqueue-history-") as at:
+            virtual_time.run(self._main(Path(at)))
         self.outcome.seconds = time.perf_counter() - began
         return self.outcome
 
@@ -99,14 +103,14 @@ class Run:
             f"nobody has caught an exception: {context.get('exception') or context['message']!r}"
         )
 
-    async def _main(self) -> None:
+    async def _main(self, folder: Path) -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._fault_of_loop)
         self._time = loop.time
         place = PLACES[self.outcome.store]()
         oracle = Oracle(place, self._object)
-        world = World(self.outcome.seed, place, oracle)
-        parts = self._live(world, oracle), _watch(world, oracle), self._violated.wait()
+        world = World(self.outcome.seed, place, oracle, folder)
+        parts = self._live(world, oracle, folder), _watch(world, oracle), self._violated.wait()
         tasks = [asyncio.ensure_future(part) for part in parts]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -121,7 +125,7 @@ class Run:
             self._sum_up(oracle)
             place.close()
 
-    async def _live(self, world: World, oracle: Oracle) -> None:
+    async def _live(self, world: World, oracle: Oracle, folder: Path) -> None:
         loop = asyncio.get_running_loop()
         await world.begin()
         for fault in self.outcome.plan:
@@ -140,6 +144,13 @@ class Run:
             left = oracle.left(JOBS, ORDERS, DIGEST)
         self.outcome.drained = loop.time() - began
         oracle.finish(true_time())
+        await world.read()
+        self._have_judged(sorted(folder.iterdir()))  # noqa: ASYNC240  # time is virtual
+
+    def _have_judged(self, histories: Sequence[Path]) -> None:
+        judgement = judged(histories)
+        if not judgement.is_right:
+            self._object("\n".join([f"{BY_JUDGE}: {judgement.summary}", *judgement.lines[:-1]]))
 
     def _befall(self, world: World, fault: Fault) -> None:
         self.outcome.faults[fault.kind] += 1

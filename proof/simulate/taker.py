@@ -28,8 +28,8 @@ class Taker(Worker):
         while True:
             reply = await self.ask(Take(who(self.jid), self._node, self._window, WAIT))
             if isinstance(reply, Taken):
-                for item, _ in reply.items:
-                    self.take(item.id, item.token)
+                for item, payload in reply.items:
+                    self.take(item.id, item.token, payload)
             await self.pause(1)
 
     def connected(self) -> None:

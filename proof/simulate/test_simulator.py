@@ -367,6 +367,13 @@ def test_a_copy_that_does_not_fit_an_empty_store_is_found(monkeypatch):
     assert copied(1).rule == "a store cannot be copied to an empty one"
 
 
+def test_the_judge_finds_by_the_histories_of_clients_alone_what_is_lost(monkeypatch):
+    monkeypatch.setattr(Batches, "_lose", confirms_what_is_lost)
+    monkeypatch.setattr(Oracle, "broken", does_nothing)
+    found = next(outcome for seed in range(8, 20) if (outcome := go(seed)).violation)
+    assert (found.rule, "lost" in found.violation) == (run.BY_JUDGE, True), found.violation
+
+
 def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
     monkeypatch.setattr(Batches, "_lose", confirms_what_is_lost)
     found = next(outcome for seed in range(8, 20) if (outcome := go(seed)).violation)
@@ -396,9 +403,12 @@ def test_the_command_repeats_a_run_and_reports_the_broken_promise(monkeypatch):
     assert "repeat it: make simulate SEED=1 STORE=sqlite HOURS=0.1 ONLY=-\n" in result.output
 
 
-def test_every_instance_with_a_fault_takes_part():
+def test_every_instance_with_a_fault_takes_part(tmp_path):
+    async def made(place):
+        return World(1, place, mock.Mock(), tmp_path)
+
     with closing(SqlitePlace()) as place:
-        world = World(1, place, mock.Mock())
+        world = virtual_time.run(made(place))
         assert [client.jid for client in world.clients] == list(CLIENTS)
         assert len(world.instances) == len(INSTANCES)
 

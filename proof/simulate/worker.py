@@ -15,20 +15,24 @@ from harness.batches.facts import who
 from harness.batches.queue_requests import joins, settles_each, touches
 from msgspec.structs import replace
 
+from proof.judge.history import digest
 from proof.simulate.client import Client
+from pubqueue.model.decision import Refusal, Refused, SettledEach
 from pubqueue.model.notices import Deliver, Purged, Retracted, Unlocked
 from pubqueue.model.records import MAX_SETTLED_REMEMBERED
 from pubqueue.model.replies import Subscribed
 from pubqueue.rules.presence import Arrive
 from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.settle_each import SettleEach
 
 if TYPE_CHECKING:
     from random import Random
 
+    from proof.judge.history import History, Result
     from proof.simulate.network import Network
+    from pubqueue.model.decision import Reply
     from pubqueue.model.entities import ItemId, Jid, NodeName
     from pubqueue.model.notices import Notice
-    from pubqueue.rules.settle_each import SettleEach
 
 REFRESH: Final = 60.0
 """Seconds of silence after which it subscribes again, in case it has been forgotten."""
@@ -71,8 +75,10 @@ class Work:
 class Worker(Client):
     """Works on the items of one queue, up to a window full at a time; when `diligent`, quickly and well."""
 
-    def __init__(self, jid: Jid, network: Network, random: Random, work: Work) -> None:
-        super().__init__(jid, network, random)
+    def __init__(
+        self, jid: Jid, network: Network, random: Random, history: History, work: Work
+    ) -> None:
+        super().__init__(jid, network, random, history)
         self.diligent = False
         self._node, self._window, self._careful = work.node, work.window, work.careful
         joining = joins(jid, work.window, node=work.node)
@@ -117,10 +123,12 @@ class Worker(Client):
                 pass
 
     def _deliver(self, delivery: Deliver) -> None:
-        self.take(delivery.item.id, delivery.item.token)
+        self.take(delivery.item.id, delivery.item.token, delivery.payload)
 
-    def take(self, item: ItemId, token: int) -> None:
+    def take(self, item: ItemId, token: int, payload: bytes) -> None:
         """Begin to work on an item under this token, unless that is done or under way."""
+        got = {"digest": digest(payload), "token": token, "attempt": token}
+        self.history.deliver(self._node, item, **got)
         if self._careful and token <= self._settled.get(item, 0):
             if item in self._unsure:
                 self.do(self._settle(self._unsure[item]))
@@ -152,15 +160,25 @@ class Worker(Client):
     async def _settle(self, said: Settle) -> None:
         """Ask until there is an answer that counts, or patience is at its end."""
         (item,) = said.ids
+        kinds = {RETRACT: "retract", (Verb.UNLOCK, Outcome.REJECT): "reject"}
+        kind = kinds.get((said.verb, said.outcome), "release")
+        settling = self.history.begin(kind, self._node, item, token=said.token)
+        result: Result = "unknown"
         if said.token is not None:
             self._settled[item] = max(said.token, self._settled.get(item, 0))
             self._unsure[item] = said
         end = asyncio.get_running_loop().time() + TIMEOUT
+        attempts = 0
         while asyncio.get_running_loop().time() < end:
-            if await self.ask(self._asked(said)) is not None:
+            asked = self._asked(said)
+            reply = await self.ask(asked)
+            if reply is not None:
+                result = _result(said, asked, reply, is_first=not attempts)
                 self._unsure.pop(item, None)
                 break
+            attempts += 1
             await self.pause(1)
+        settling.end(result)
         if said.token is None or self._held.get(item, 0) <= said.token:
             self._held.pop(item, None)
 
@@ -174,3 +192,15 @@ class Worker(Client):
         how = said.verb, said.outcome
         alike = [one for one in self._unsure.values() if (one.verb, one.outcome) == how]
         return settles_each(said, *((one.ids[0], one.token) for one in alike))
+
+
+def _result(said: Settle, asked: Settle | SettleEach, reply: Reply, *, is_first: bool) -> Result:
+    """Return what the client knows by an answer: that an earlier attempt was refused, it does not know."""
+    mine: Reply | None = reply
+    if isinstance(asked, SettleEach) and isinstance(reply, SettledEach):
+        answers = dict(zip((lock.id for lock in asked.locks), reply.answers, strict=True))
+        mine = answers.get(said.ids[0])  # None: it was settled by another request meanwhile
+    if mine is None or isinstance(mine, Refused):
+        is_sure = mine is not None and is_first and mine.refusal is not Refusal.STORE_FAILED
+        return "fail" if is_sure else "unknown"
+    return "ok"

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from harness.batches.facts import BOSS, JOBS, who
 from harness.batches.queue_requests import a_queue
+from msgspec.structs import replace
 
+from proof.judge.history import History, digest
 from proof.simulate import ticks
 from proof.simulate.batch_publisher import BatchPublisher
-from proof.simulate.feeds import DIGEST, NEWS, a_topic
+from proof.simulate.feeds import DIGEST, LOST, NEWS, ORDERS, a_topic, kept_for
 from proof.simulate.follower import Follower
 from proof.simulate.instance import PAUSE, Instance
 from proof.simulate.network import USUAL, Network
@@ -24,11 +26,14 @@ from proof.simulate.taker import Taker
 from proof.simulate.ticks import true_time
 from proof.simulate.worker import Work, Worker
 from pubqueue.engine.ports import StoreError
-from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.entities import Jid, NodeName, State
+from pubqueue.model.replies import ItemPage
 from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.read import ReadItems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from proof.simulate.client import Client
     from proof.simulate.oracle import Oracle
@@ -39,7 +44,6 @@ if TYPE_CHECKING:
 LOCK: Final = 30
 SOONER: Final = 15
 """The lock timeout of a subscriber that has one of its own."""
-ORDERS, LOST = NodeName("orders"), NodeName("lost")
 PUBLISHERS: Final[dict[Jid, type[Publisher | BatchPublisher]]] = {
     Jid("etl@x/a"): Publisher,
     Jid("etl@x/b"): Publisher,
@@ -52,21 +56,32 @@ DEAD: Final = {"dead_letter_node": LOST, "max_failures": 3}
 KEPT: Final = {"source": NEWS, "keep_done": 1}
 
 
+def _time() -> float:
+    """Return the time that all clients share."""
+    return asyncio.get_running_loop().time()
+
+
 class World:
     """Instances on one store, a network, publishers and workers of two queues, a reader of the log, and the owner."""
 
-    def __init__(self, seed: int, place: Place, oracle: Oracle) -> None:
+    def __init__(self, seed: int, place: Place, oracle: Oracle, folder: Path) -> None:
         def random(name: str) -> Random:
             return Random(f"{seed}/{name}")
 
+        def history(name: str) -> History:
+            written = History(folder / f"{name.replace('/', '-')}.jsonl", name, _time)
+            self._histories.append(written)
+            return written
+
+        self._histories: list[History] = []
         self.network = network = Network(random("network"))
         network.on_delivery = oracle.arrives
         self.instances = [Instance(place, network, oracle, random(n)) for n in INSTANCES]
         self.publishers: list[Publisher | BatchPublisher] = [
-            kind(jid, network, random(jid), nodes=(JOBS, ORDERS, NEWS), oracle=oracle)
+            kind(jid, network, random(jid), history(jid), nodes=(JOBS, ORDERS, NEWS), oracle=oracle)
             for jid, kind in PUBLISHERS.items()
         ]
-        follower = Follower(FOLLOWER, network, random(FOLLOWER), oracle=oracle)
+        follower = Follower(FOLLOWER, network, random(FOLLOWER), history(FOLLOWER), oracle=oracle)
 
         def worker(
             name: str,
@@ -79,7 +94,7 @@ class World:
         ) -> Worker:
             jid, subscriber = Jid(name), Jid(account or name)
             mine = Work(node, window, careful=careful, subscriber=subscriber, **more)
-            return Worker(jid, network, random(name), mine)
+            return Worker(jid, network, random(name), history(name), mine)
 
         self.workers = [
             worker("ann@x/1", JOBS, 1),
@@ -89,9 +104,12 @@ class World:
             worker("eva@x/1", ORDERS, 2, remembers=True, each=True),
             worker("dan@x/2", ORDERS, 3, careful=False),
             worker("fay@x/1", DIGEST, 2),
-            Taker(TAKER, network, random(TAKER), Work(DIGEST, 2, careful=True, subscriber=TAKER)),
+            Taker(
+                *(TAKER, network, random(TAKER), history(TAKER)),
+                Work(DIGEST, 2, careful=True, subscriber=TAKER),
+            ),
         ]
-        self.owner = Owner(BOSS, network, random(BOSS), oracle=oracle)
+        self.owner = Owner(BOSS, network, random(BOSS), history(BOSS), oracle=oracle)
         self.clients: list[Client] = [*self.workers, *self.publishers, follower, self.owner]
         self._tasks: set[asyncio.Task[None]] = set()
         self._place, self._oracle = place, oracle
@@ -154,12 +172,30 @@ class World:
             for node in (JOBS, ORDERS, DIGEST):
                 await process.broker.handle(Redrive(who(BOSS), node))
 
+    async def read(self) -> None:
+        """Have the owner read all that is left, for the judge."""
+        process = self.instances[0].process
+        assert process is not None
+        for node in (JOBS, ORDERS, DIGEST, LOST):
+            left: dict[str, tuple[str, str]] = {}
+            for state, word in ((None, "waiting"), (State.DEAD, "dead")):
+                asked: ReadItems | None = ReadItems(who(BOSS, admin=True), node, state=state)
+                while asked is not None:
+                    page = await process.broker.handle(asked)
+                    assert isinstance(page, ItemPage), page
+                    for entry in page.entries:
+                        left[entry.item.id] = digest(entry.payload or b""), word
+                    asked = replace(asked, after=page.through) if page.more else None
+            self.owner.history.read(kept_for(node), [(name, *it) for name, it in left.items()])
+
     def end(self) -> None:
         """Let everybody stop, without a word."""
         for client in self.clients:
             client.die()
         for instance in self.instances:
             instance.end()
+        for history in self._histories:
+            history.close()
 
     # --- faults ---
 

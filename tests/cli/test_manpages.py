@@ -20,7 +20,7 @@ def test_every_command_has_a_page(written):
     context = click.Context(main)
     groups = {
         name: main.get_command(context, name)
-        for name in ("messages", "node", "registration", "schedule", "user")
+        for name in ("messages", "node", "outbox", "registration", "schedule", "user")
     }
     within = [f"{group}-{name}" for group, one in groups.items() for name in one.commands]
     commands = [*main.list_commands(context), *within]

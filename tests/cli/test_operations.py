@@ -1,5 +1,7 @@
 """The commands that run queues, as far as no server is needed: what they import, say of themselves, and print."""
 
+import asyncio
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,12 +10,15 @@ import click
 import pytest
 from click.testing import CliRunner
 from harness.documents.documented import ROOT
+from harness.operators.base_commands import DONE
+from harness.operators.base_commands import ELSEWHERE as TRIED_ELSEWHERE
 
 from pubqueue import cli
-from pubqueue.cli import COMMANDS, OPERATING, main
-from pubqueue.cli.operations import BESIDE, ELSEWHERE, command_of
+from pubqueue.admin.session import Page
+from pubqueue.cli import COMMANDS, OPERATING, main, operations
+from pubqueue.cli.operations import BESIDE, ELSEWHERE, Call, command_of, question_of
 from pubqueue.cli.operations import COMMANDS as MADE
-from pubqueue.operations.model import NODE, Parameter, ParameterKind
+from pubqueue.operations.model import NODE, Cell, Parameter, ParameterKind
 from pubqueue.operations.table import OPERATIONS
 
 LISTS = (
@@ -52,6 +57,12 @@ def test_there_is_completion_for_each_shell(shell):
     assert f"_PUBQUEUE_COMPLETE={shell}_complete" in result.output
 
 
+def test_each_command_without_an_extra_is_tried_without_any():
+    """By tests/e2e/test_base_install.py."""
+    by_hand = {name for name, (_, extra) in COMMANDS.items() if not extra}
+    assert by_hand | MADE.keys() == DONE.keys() | TRIED_ELSEWHERE
+
+
 def test_the_commands_need_nothing_that_the_service_needs():
     """In a process in which the libraries of the service cannot be imported."""
     modules = sorted({OPERATING, *(module for module, extra in COMMANDS.values() if not extra)})
@@ -84,7 +95,7 @@ def test_without_a_terminal_a_change_needs_yes(name):
         ),
         (
             ["schedule", "remove", "nightly"],
-            "The schedule nightly will be removed. This cannot be undone.",
+            "1 schedule will be removed: nightly. This cannot be undone.",
         ),
     ],
 )
@@ -164,3 +175,40 @@ def test_a_value_may_begin_with_a_minus():
     result = CliRunner().invoke(main, [*words, "--priority", "-2"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2
     assert "not known where the service is" in result.stderr
+
+
+# --- what is asked before something is taken away --------------------------------------------------
+
+
+TAKING_AWAY = sorted(name for name, one in OPERATIONS.items() if one.takes_away)
+SEVEN = 7
+
+
+class Rows:
+    """A link to a service in which every number is seven, and every text the one that is asked for."""
+
+    async def pages(self, operation, _given, _most=None):
+        cells = {one.name: SEVEN if one.cell is Cell.COUNT else "jobs" for one in operation.columns}
+        yield Page("", (cells,))
+
+
+@pytest.mark.parametrize("name", TAKING_AWAY)
+@pytest.mark.parametrize("named", [True, False])
+def test_the_question_before_something_is_taken_away_has_how_much(name, named, monkeypatch):
+    operation = OPERATIONS[name]
+    monkeypatch.setattr(operations, "run", lambda _where, work: asyncio.run(work(Rows())))
+    needed = [one for one in operation.parameters if one.required or (named and one.name == "item")]
+    given = {one.name: ("jobs",) for one in needed}
+    sentence, counted = question_of(operation)(operation, Call(None, given, False, None, False))  # noqa: FBT003
+    assert re.search(rf"\b({SEVEN}|1)\b", counted()), counted()
+    assert sentence.endswith(".")
+
+
+@pytest.mark.parametrize("name", TAKING_AWAY)
+def test_in_a_script_it_is_confirmed_by_an_option(name):
+    operation = OPERATIONS[name]
+    path = (operation.command or name).split()
+    values = ["a@x" for one in operation.parameters if one.required]
+    said = CliRunner().invoke(main, [*path, *values])
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.endswith(" Pass --yes to confirm.\n")

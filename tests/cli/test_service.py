@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -150,6 +151,20 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
         "level=info event=service.stopped",
     ]
     assert not any(SECRET in line for line in reported)
+
+
+async def test_after_a_crash_in_a_library_its_log_says_where_its_threads_were(tmp_path):
+    async with (
+        StubServer(secret=SECRET) as server,
+        pubqueue("serve", *flags(server, tmp_path)) as process,
+    ):
+        await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
+        process.send_signal(signal.SIGSEGV)
+        _, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
+    assert process.returncode == -signal.SIGSEGV
+    said = err.decode().partition("Fatal Python error: Segmentation fault")[2]
+    assert re.search(r'File ".*/pubqueue/cli/service\.py", line \d+ in serve', said)
+    assert SECRET not in said
 
 
 async def test_a_service_without_xmpp_is_ready_on_no_server(tmp_path):

@@ -46,7 +46,7 @@ def value(column):
 
 
 def drawn(operation, room):
-    row = {column.name: value(column) for column in operation.columns}
+    row = {one.name: None if one.name in tables.RARE else value(one) for one in operation.columns}
     console = Console(file=io.StringIO(), width=room, highlight=False, color_system=None)
     console.print(tables.table(operation.columns, [row], 1_700_000_200_000, room))
     return console.file.getvalue()
@@ -89,3 +89,12 @@ def test_a_name_wider_than_the_terminal_is_broken_and_not_lost():
 def test_without_a_terminal_every_line_is_whole():
     assert "Milliseconds" not in drawn(EVENTS, tables.UNBOUNDED)
     assert len(drawn(ITEMS, tables.UNBOUNDED).splitlines()) == 2
+
+
+def test_columns_that_few_rows_have_are_shown_with_these():
+    row = {column.name: value(column) for column in ITEMS.columns}
+    console = Console(file=io.StringIO(), width=400, highlight=False, color_system=None)
+    console.print(tables.table(ITEMS.columns, [row], 1_700_000_200_000, 400))
+    shown = console.file.getvalue()
+    assert "Waits for" in shown
+    assert "Waits for" not in drawn(ITEMS, 400)

@@ -44,6 +44,11 @@ def job(item):
 async def handle(item):
     print("{said}", item.id, flush=True)
 
+mails = Handlers()
+
+@mails.handler("mail", node="mails")
+def mail(item): pass
+
 class Kind: pass
 
 number = 7
@@ -137,6 +142,14 @@ async def worker(folder, *arguments, command=(PUBQUEUE,), **more):
         (["app:app", "--url=ftp://x"], "the URL is not of the form xmpp://bot@example.org/"),
         (["app:app", "--node="], "a worker needs the name of a node: give node= or --node"),
         (["app:app", "--node=more", "--node=jobs"], "the node 'jobs' is given more than once"),
+        (
+            ["app:app", "--weight=jobs"],
+            "--weight 'jobs' is not of the form NODE=N, such as urgent=3",
+        ),
+        (["app:app", "--weight=jobs=0"], "the weight of 'jobs' is 0; it takes a whole number"),
+        (["app:app", "--weight=more=2"], "a weight is given to 'more', which is no node of this"),
+        (["app:mails"], "no handler takes items of the node 'jobs': the handlers name mails"),
+        (["app:app", "--processes=2", "--metrics=65535"], "there are not 2 ports from 65535 on"),
         (["app:app", "--url=xmpp://a@b/c", "--processes=0"], "0 is not in the range x>=1"),
     ],
 )
@@ -158,6 +171,13 @@ def test_without_the_library_reload_names_what_to_install(monkeypatch):
     result = CliRunner().invoke(main, ["worker", "app:app", "--reload"])
     assert result.exit_code == 2
     assert result.output == "pubqueue: --reload needs pip install 'pubqueue[reload]'\n"
+
+
+def test_without_the_library_metrics_name_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    result = CliRunner().invoke(main, ["worker", "app:app", "--metrics=9101"])
+    assert result.exit_code == 2
+    assert result.output == "pubqueue: --metrics needs pip install 'pubqueue[metrics]'\n"
 
 
 def test_what_belongs_to_the_base_install_is_to_be_installed_again(monkeypatch):

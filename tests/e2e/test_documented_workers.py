@@ -32,7 +32,16 @@ publishers = ["etl@localhost"]
 members = ["bot@localhost"]
 [node.options]
 "x-queueing#backoff_min" = 0
+""" + "".join(
+    f"""
+[[node]]
+name = "{name}"
+queueing = true
+publishers = ["etl@localhost"]
+members = ["bot@localhost"]
 """
+    for name in ("mails", "orders")
+)
 
 
 def texts(page, language):
@@ -111,6 +120,36 @@ async def test_each_kind_of_work_has_its_handler(server, app):
         await publish("jobs", rebook, id="i2", headers={"kind": "mail"})
         assert await line_with(process, "sent") == "sent i2"
         assert (await end(process))[-1] == "pubqueue: closed"
+
+
+async def test_handlers_name_their_queues(server, app):
+    async with worker(server, app, "app:post") as process, publishing(server) as publish:
+        await publish("orders", "<mail xmlns='x'/>", id="i1")
+        assert await line_with(process, "ordered") == "ordered i1"
+        await publish("mails", "<mail xmlns='x'/>", id="i2")
+        assert await line_with(process, "sent") == "sent i2"
+        await end(process)
+
+
+async def test_a_batch_is_one_call(server, app):
+    async with publishing(server) as publish:
+        for number, seats in enumerate((2, 0, 1)):
+            await publish("orders", f"<flight xmlns='x' number='LH {number}' seats='{seats}'/>")
+    async with worker(server, app, "app:table", "--node=orders") as process:
+        assert await line_with(process, "inserted") == "inserted 2"
+        assert "an order of nothing" in await line_with(process, "rejected")
+        await end(process)
+
+
+async def test_a_schedule_stands_beside_its_handler(server, app):
+    async with publishing(server) as publish:
+        await publish("orders", "<x/>", id="nightly@now", headers={"schedule": "nightly"})
+    async with worker(server, app, "app:clock", "--no-schedules") as process:
+        assert await line_with(process, "cleaned") == "cleaned up for nightly@now"
+        await end(process)
+    async with worker(server, app, "app:clock") as process:
+        assert "bot@localhost is not an administrator" in await line_with(process, "schedule")
+        assert await process.wait() == 1
 
 
 async def test_middleware_sees_each_attempt(server, app):
@@ -200,7 +239,7 @@ def test_the_tables_name_every_setting():
     flags = {
         flag for param in command.worker.params for flag in param.opts if flag.startswith("--")
     }
-    assert flags == set(re.findall(r"^\| `(--\w+)` ", page, re.MULTILINE))
+    assert flags == set(re.findall(r"^\| `(--[\w-]+)` ", page, re.MULTILINE))
     page = (ROOT / HANDLERS).read_text()
     limits = set(re.findall(r"^\| `(\w+)` ", page, re.MULTILINE))
     assert limits == {"retries", "backoff", "time_limit", "concurrency", "retry_on", "reject_on"}

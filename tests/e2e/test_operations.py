@@ -139,7 +139,7 @@ async def test_everything_is_seen(server, tmp_path):
         assert len(others) == 2
 
         assert await root.rows("connections") == []
-        gone = await root.does("end-connection", "bee@queue.localhost/stomp.0.1")
+        gone = await root.does("end-connection", "--yes", "bee@queue.localhost/stomp.0.1")
         assert gone == "This instance has no connection bee@queue.localhost/stomp.0.1.\n"
 
         assert await root.rows("registration", "list") == []
@@ -254,7 +254,9 @@ async def test_operations_on_a_queue_are_logged_with_their_user(server, tmp_path
         await root.does("resume-publishing", "jobs")
         assert condition(await boss.publish(a3=JOB)) == "result"
 
-        assert "has ended" in await root.does("end-subscription", "jobs", "bee@localhost/x")
+        assert "has ended" in await root.does(
+            "end-subscription", "--yes", "jobs", "bee@localhost/x"
+        )
         assert await root.rows("workers", "jobs") == []
         await root.does("resume", "jobs")
 

@@ -25,6 +25,7 @@ from pubqueue import (
     NotAllPublished,
     Published,
     Publisher,
+    QuestionDied,
     Refused,
     Reject,
     Retracted,
@@ -306,6 +307,32 @@ async def test_no_reply_comes_in_time(program, address):
         with pytest.raises(NoReply, match="ask again with this id") as caught:
             await etl.ask("jobs", 1, id="i1", timeout=0.5)
         assert (caught.value.id, caught.value.node) == ("i1", "jobs")
+
+
+async def test_a_question_that_dies_is_an_error_at_once_and_after_restarts(program, address):
+    async with publisher() as etl, worker() as bot:
+        asking = asyncio.create_task(etl.ask("jobs", 1, id="i1", timeout=90))
+        async with await anext(bot):
+            raise Reject("there is no such flight")
+        with pytest.raises(QuestionDied, match="there is no such flight") as caught:
+            await asking
+        died = caught.value
+        assert (died.node, died.id, died.reason) == ("jobs", "i1", "there is no such flight")
+        assert (died.attempts, died.failures) == (1, 1)
+        with pytest.raises(NoReply):
+            await etl.ask("jobs", 2, id="i2", timeout=0.5)  # and goes away
+    async with worker() as bot, await anext(bot):
+        raise Reject("nor this one")
+    await program.kill()
+    await program.start()
+
+    def ask_again():
+        with BlockingPublisher(timings=QUICK) as blocking:
+            for name, reason in (("i1", "there is no such flight"), ("i2", "nor this one")):
+                with pytest.raises(QuestionDied, match=reason):
+                    blocking.ask("jobs", 3, id=name, timeout=90)
+
+    await asyncio.to_thread(ask_again)
 
 
 async def test_a_reply_waits_for_an_asker_that_was_away(program, address):

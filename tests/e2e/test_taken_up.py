@@ -12,7 +12,8 @@ from harness.processes import doomed
 from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
-from proof.faults_run.publisher import Publisher
+from proof.faults_run.publisher import XmppPublisher
+from proof.judge.history import History
 
 NODE = """
 [[node]]
@@ -51,7 +52,8 @@ async def test_what_a_killed_instance_has_confirmed_and_not_handed_out_comes_fro
             config = write_config(tmp_path / name, listener(server), NODE, store=store)
             programs.append(await stack.enter_async_context(Program(config, *command)))
         lives, dies = programs
-        publisher = Publisher(
+        publisher = XmppPublisher(
+            History(tmp_path / "etl.jsonl", "etl"),
             "etl@localhost/x",
             "secret",
             host=server.host,

@@ -264,3 +264,44 @@ async def test_a_call_alone_is_made_at_once_however_often():
         in_turns.call(lambda number=number: made.append(number))
         assert made == list(range(number + 1))
         await turns(2)
+
+
+async def test_one_call_of_each_is_made_after_the_other_and_who_is_new_comes_first():
+    """Who comes again and again is not new: only those who have had no turn for some time come before others who wait."""
+    made, in_turns, order = [], InTurns(2, "call.failed"), []
+
+    def ask(name):
+        in_turns.call(lambda: made.append(name), name[0])
+
+    async def turn():
+        before = len(made)
+        await turns()
+        order.append(" ".join(made[before:]))
+
+    for name in ("a0", "a1", "a2", "a3", "a4", "a5", "b0"):
+        ask(name)
+    assert made == ["a0", "a1"], "as long as the turn has room, nobody waits"
+    await turn()
+    ask("b1")
+    ask("c0")
+    for _ in range(4):
+        await turn()
+    assert order == ["a2 b0", "c0 a3", "b1 a4", "a5", ""]
+
+
+async def test_calls_that_take_long_end_the_turn():
+    now, made = 0.0, []
+
+    def call(seconds):
+        nonlocal now
+        now += seconds
+        made.append(seconds)
+
+    in_turns = InTurns(9, "call.failed", 2.0, lambda: now)
+    for seconds in (1, 0.5, 1, 3, 0.5, 0.5):
+        in_turns.call(lambda seconds=seconds: call(seconds))
+    assert made == [1, 0.5, 1]
+    await turns()
+    assert made == [1, 0.5, 1, 3]
+    await turns()
+    assert made == [1, 0.5, 1, 3, 0.5, 0.5]

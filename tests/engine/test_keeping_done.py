@@ -1,8 +1,8 @@
 """Done items are kept, and come back, in queues that keep them; slice by slice, whatever happens meanwhile."""
 
 import pytest
-from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
-from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
 from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
 from harness.stores.replay import reported, there
@@ -11,16 +11,17 @@ from msgspec.structs import replace
 
 from pubqueue.engine.listings import Seeks
 from pubqueue.model.decision import Done, LookedThrough, Refusal, Refused
-from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.entities import Finish, ItemId, NodeName, State
 from pubqueue.model.records import PublishKey
-from pubqueue.operations.items import ITEMS
+from pubqueue.operations.items import HISTORY, ITEMS, history_note
+from pubqueue.operations.table import CONTENTS
 from pubqueue.rules import seek
-from pubqueue.rules.inspect import Peek
+from pubqueue.rules.inspect import Peek, ReadHistory
 from pubqueue.rules.nodeconfig import Settings
-from pubqueue.rules.nodes import Configure, Delete, Purge
+from pubqueue.rules.nodes import Configure, Create, Delete, Purge
 from pubqueue.rules.read import ReadItems
 from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek
-from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.settle import Outcome, Settle, Verb
 
 NAMES = [f"i{n}" for n in range(8)]
 END = LookedThrough(NodeName(""))
@@ -302,11 +303,124 @@ def test_a_listing_mentions_items_that_are_done(shell):
     owner = who(BOSS)
     page = shell.do(ReadItems(owner, JOBS, payloads=False))
     assert ([entry.item.id for entry in page.entries], page.done) == (["c"], 2)
-    note = "1 item of jobs. It keeps 2 done items, which no list shows."
+    note = "1 item of jobs. It also keeps 2 done items: choose their state to list them."
     assert ITEMS.answer(page, None).note == note
     assert shell.do(ReadItems(owner, JOBS, state=State.QUEUED, payloads=False)).done == 0
-    refused = shell.do(Peek(owner, JOBS, ItemId("a")))
-    assert refused.refusal is Refusal.ITEM_NOT_FOUND
-    assert refused.reason == (
-        "there is no item a in jobs, apart from those that are done (2), which cannot be shown"
-    )
+    refused = shell.do(Peek(owner, JOBS, ItemId("z")))
+    assert refused.reason == "there is no item z in jobs"
+
+
+def of_done(shell, **more):
+    """Return a page of what is done: the ids, and whether more follow."""
+    page = shell.do(ReadItems(who(BOSS), JOBS, state=State.DONE, **more))
+    return [str(entry.item.id) for entry in page.entries], page.more, page
+
+
+def test_what_is_done_is_listed_with_who_has_done_it(shell):
+    works(shell, *NAMES[:3], headers=(("k", "v"),))
+    shell.do(publishes("waits"))
+    names, more, page = of_done(shell)
+    assert (names, more, page.done) == (NAMES[:3], False, 0)
+    first = page.entries[0]
+    assert (first.payload, first.size, first.item.headers) == (b"<job/>", 6, (("k", "v"),))
+    assert first.item.finish == Finish(after(0), ANN, after(0))
+    assert (first.item.acquired, first.item.failed) == (1, 0)
+    names, more, page = of_done(shell, max=2, payloads=False)
+    assert (names, more, page.entries[0].payload) == (NAMES[:2], True, None)
+    assert of_done(shell, max=2, after=page.through)[:2] == (NAMES[2:3], False)
+    (row, *_) = ITEMS.answer(page, None).rows
+    cells = dict(zip([column.name for column in ITEMS.columns], row, strict=True))
+    assert (cells["state"], cells["done"], cells["worker"]) == ("done", after(0), ANN)
+    assert (cells["due"], cells["delivered"], cells["acquired"]) == (None, after(0), 1)
+
+
+def test_a_page_of_what_is_done_ends_at_its_bytes(shell):
+    works(shell, *NAMES[:3])
+    assert of_done(shell, room=7)[:2] == (NAMES[:1], True)
+
+
+def test_what_was_done_after_a_failure_is_of_the_worker_that_has_done_it(shell):
+    shell.batch(publishes("a"))
+    shell.batch(joins(BOB, 9))
+    shell.now = after(2)
+    (delivery,) = shell.batch(unlocks(ANN, "a", outcome=Outcome.FAILED)).deliveries
+    shell.now = after(9)
+    shell.do(retracts(delivery.to, "a"))
+    (entry,) = of_done(shell)[2].entries
+    assert entry.item.finish == Finish(after(9), BOB, after(2))
+    assert (entry.item.acquired, entry.item.failed) == (2, 1)
+
+
+def test_one_item_that_is_done_is_looked_at(shell):
+    works(shell, "a")
+    shell.now = after(3)
+    works(shell, "a", at=3, payload=b"<second/>")
+    peeked = shell.do(Peek(who(BOSS), JOBS, ItemId("a")))
+    assert (peeked.item.state, peeked.payload) == (State.DONE, b"<second/>")
+    shell.do(publishes("a", payload=b"<third/>"))
+    assert shell.do(Peek(who(BOSS), JOBS, ItemId("a"))).payload == b"<third/>"
+    assert shell.do(Peek(who(ETL), JOBS, ItemId("a"))).refusal is Refusal.FORBIDDEN
+
+
+def steps_told(shell, name="a", by=BOSS):
+    reply = shell.do(ReadHistory(who(by), JOBS, ItemId(name)))
+    return reply, [(step.at, step.event.kind.value, step.event.worker) for step in reply.steps]
+
+
+@pytest.mark.parametrize("log", [0, 1])
+def test_the_history_of_what_is_done_has_its_worker_and_times(shell, log):
+    configures(shell, event_log=log)
+    works(shell, "a")
+    reply, steps = steps_told(shell)
+    assert steps == [
+        (after(0), "published", None),
+        (after(0), "delivered", ANN),
+        (after(0), "completed", ANN),
+    ]
+    note = history_note(reply).partition("\n")[0]
+    assert note == f"a in jobs is done by {ANN}, delivered 1 time."
+
+
+def test_what_a_seek_has_finished_was_done_by_nobody(shell):
+    configures(shell, event_log=0)
+    shell.batch(publishes("a"))
+    shell.now = after(5)
+    shell.do(seeks(5))
+    assert of_done(shell)[2].entries[0].item.finish == Finish(after(5), None, None)
+    _, steps = steps_told(shell)
+    assert steps[-1] == (after(5), "retracted", None)
+
+
+def test_the_reply_is_shown_to_who_may_read_it(shell):
+    place = NodeName("replies/etl@x")
+    wanted = {"access_model": "whitelist", "publish_model": "open", "event_log": 1}
+    shell.do(Create(who(ETL), place, Settings(wanted)))
+    asks = (("reply-to", place), ("correlation-id", "jobs/a"))
+    shell.batch(publishes("a", headers=asks))
+    shell.do(publishes("jobs/a", by=ANN, node=place, payload=b"<answer/>"))
+    shell.do(retracts(ANN, "a"))
+    for by, sees in ((who(BOSS), False), (who(BOSS, admin=True), True), (who(ETL), True)):
+        reply = shell.do(ReadHistory(by, JOBS, ItemId("a")))
+        assert (reply.result is not None) is sees
+        last = HISTORY.answer(reply, None).rows[-1]
+        assert (last[1] == "replied") is sees
+    assert (last[2], last[-1]) == ("ann@x", "<answer/>")
+    assert HISTORY.columns[-1].name in CONTENTS  # which viewers are not shown
+
+
+def test_what_is_done_goes_after_its_time_and_beyond_its_number(shell, small):
+    configures(shell, done_ttl=60)
+    works(shell, *NAMES)
+    works(shell, "late", at=50)
+    looks(shell, 59.999)
+    assert len(kept_names(shell)) == 9
+    shell.now = after(60)
+    shell.do(seeks(-1))
+    assert waits(shell) == ["late"]  # the others are too old to come back
+    shell.do(retracts(ANN, "late"))
+    looks(shell, 60)
+    assert kept_names(shell) == ["late"]
+    configures(shell, done_ttl="", done_max=2)
+    works(shell, "x", "y", at=61)
+    looks(shell, 61)
+    assert kept_names(shell) == ["x", "y"]

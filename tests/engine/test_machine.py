@@ -12,10 +12,12 @@ from pathlib import Path
 from harness.batches.facts import BOSS, ETL, JOBS, who
 from harness.batches.queue_requests import (
     a_queue,
+    holds,
     joins,
     publishes,
     retracts,
     settles_each,
+    signals,
     unlocks,
 )
 from harness.batches.shell import Shell
@@ -32,6 +34,7 @@ from pubqueue.model.decision import Done, DoneTogether, Published, Redriven, Ref
 from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, State, account_of, mark_of
 from pubqueue.model.records import PublishKey
 from pubqueue.model.replies import Subscribed
+from pubqueue.model.waits import AtDeadline, Woken
 from pubqueue.rules.dead_letters import Redrive
 from pubqueue.rules.dispatch import in_line
 from pubqueue.rules.expire import Expire
@@ -74,6 +77,10 @@ def lived(change):
             return Transition.GIVE_UP, State.DEAD
         case c.Revive():
             return Transition.REVIVE, State.QUEUED
+        case c.Hold():
+            return Transition.HOLD, State.HELD
+        case c.Wake() | c.TakeSignal(wakes=True):
+            return Transition.WAKE, State.QUEUED
     return None
 
 
@@ -99,6 +106,10 @@ class Queue(RuleBasedStateMachine):
         self.failed: Counter[int] = Counter()
         # Who was the last to be handed it, in its present life.
         self.last: dict[int, Jid] = {}
+        # The ids and names of the signals that are kept with each, how many of these were shown, and the ids of earlier ones.
+        self.came: dict[int, list[tuple[str, str]]] = {}
+        self.shown: Counter[int] = Counter()
+        self.known: dict[int, set[str]] = {}
         # What was settled and is to be remembered, and until when.
         self.remembered: list[tuple[Settle, int]] = []
         # What was published under each key: which ids, what, and until when it is remembered.
@@ -132,6 +143,8 @@ class Queue(RuleBasedStateMachine):
         assert Refused(Refusal.INTERNAL_FAULT) not in replies
         for decision in outcome.decisions:
             for change in decision.changes:
+                if isinstance(change, c.ReplacePayload | c.RemoveItem):
+                    self.forget_signals(change.item.seq)
                 if (step := lived(change)) is not None:
                     event, after = step
                     assert NEXT[change.item.state, event] == after
@@ -191,6 +204,9 @@ class Queue(RuleBasedStateMachine):
             event is Transition.GIVE_UP and change.to
         ):
             self.begins(seq)
+        elif event is Transition.HOLD:
+            self.failed[seq] = 0
+            self.last.pop(seq, None)
         elif event is Transition.GIVE_UP:
             assert change.failed - self.failed[seq] in {0, 1}  # a life that ends has not failed
             self.failed[seq] = change.failed
@@ -209,6 +225,7 @@ class Queue(RuleBasedStateMachine):
         assert item.token > self.token
         self.token = item.token
         assert item.seq not in locked
+        self.shown[item.seq] = len(self.came.get(item.seq, ()))
         assert self.stored(item.node, item.id) == item
         assert notice.to == item.holder
         self.ends_in_time(item)
@@ -222,6 +239,11 @@ class Queue(RuleBasedStateMachine):
         most = self.shell.look(lambda tx: tx.node(item.node)).config.lock_timeout
         own = most if held.lock_timeout is None else held.lock_timeout
         assert item.deadline == self.shell.now + min(own, most) * 1000
+
+    def forget_signals(self, seq):
+        self.came.pop(seq, None)
+        self.known.pop(seq, None)
+        self.shown.pop(seq, None)
 
     def holders(self):
         return {item.seq: item.holder for item in self.items() if item.holder is not None}
@@ -299,7 +321,7 @@ class Queue(RuleBasedStateMachine):
     def taken(self, name, payload):
         """Another payload with this id is locked, or dead."""
         item = self.stored(JOBS, name)
-        stays = item is not None and (item.holder is not None or item.state is State.DEAD)
+        stays = item is not None and item.state in {State.LOCKED, State.HELD, State.DEAD}
         return stays and self.work[item.seq] != payload
 
     def confirmed(self, names, payload):
@@ -390,7 +412,7 @@ class Queue(RuleBasedStateMachine):
             return True
         if self.work[there.seq] == draft.payload:
             return True
-        if there.holder is None and there.state is not State.DEAD:
+        if there.state not in {State.LOCKED, State.HELD, State.DEAD}:
             left[draft.id] = draft.payload
             return True
         return False
@@ -561,6 +583,68 @@ class Queue(RuleBasedStateMachine):
         reply = self.do(Touch(who(item.holder), item.node, (item.id,)))
         assert reply.entries[0][1] >= item.deadline
 
+    @precondition(lambda self: self.holders() and not self.is_bounded)
+    @rule(
+        pick=picks,
+        words=st.sampled_from(["", "a", "ab"]),
+        within=st.sampled_from([5, 5, 61, None]),
+        then=st.sampled_from(AtDeadline),
+    )
+    def hold(self, pick, words, within, then):
+        """An item waits for what its worker has named, unless that has come already, and has not woken it before."""
+        item = self.picked(pick)
+        words = words or ("a" if within is None else "")
+        came, shown = self.came.get(item.seq, []), self.shown[item.seq]
+        woken = item.wait is not None and item.wait.woken is Woken.SIGNAL
+        over = [one for one in came[:shown] if woken and one[1] in item.wait.signals]
+        self.known.setdefault(item.seq, set()).update(one for one, _ in over)
+        self.came[item.seq] = [one for one in came if one not in over]
+        self.shown[item.seq] = 0
+        wakes = any(word in words for _, word in self.came[item.seq])
+        request = holds(item.holder, item.id, *words, node=item.node, within=within, then=then)
+        assert self.do(replace(request, token=item.token)) == Done()
+        now = self.stored(item.node, item.id)
+        if not wakes:
+            until = None if within is None else self.shell.now + within * 1000
+            assert (now.state, now.due, now.wait.signals) == (State.HELD, until, tuple(words))
+        assert now.wait.woken is (Woken.SIGNAL if wakes else None)
+
+    @precondition(lambda self: not self.is_bounded)
+    @rule(
+        by=people,
+        node=nodes,
+        name=st.sampled_from(NAMES),
+        word=st.sampled_from("abc"),
+        number=st.integers(0, 5),
+    )
+    def signal(self, by, node, name, word, number):
+        """A signal counts once, and wakes what is held for it; strangers learn nothing."""
+        item = self.stored(node, ItemId(name)) if node == DEAD or self.there else None
+        reply = self.do(signals(name, word, by=by, node=node, once=f"s{number}"))
+        if isinstance(reply, Refused):
+            may = by in {BOSS, ETL}
+            missing = Refusal.ITEM_NOT_FOUND if may else Refusal.FORBIDDEN
+            gone = node == JOBS and not self.there
+            assert reply.refusal is (Refusal.NODE_NOT_FOUND if gone else missing)
+            assert not may or item is None
+            return
+        came = self.came.setdefault(item.seq, [])
+        again = f"s{number}" in {one for one, _ in came} | self.known.get(item.seq, set())
+        wakes = item.state is State.HELD and word in item.wait.signals and not again
+        assert (reply.again, reply.wakes) == (again, wakes)
+        if not again:
+            came.append((f"s{number}", word))
+            if (now := self.stored(node, item.id)).acquired > item.acquired:
+                self.shown[item.seq] = len(came)  # it was delivered in this batch
+                assert now.wait.woken is Woken.SIGNAL
+
+    @property
+    def is_bounded(self):
+        """Whether a node has a limit of bytes, which the model knows for payloads alone."""
+        return any(
+            node.config.max_bytes is not None for node in self.shell.look(lambda tx: tx.nodes())
+        )
+
     @precondition(lambda self: self.holders())
     @rule(pick=picks, seconds=st.sampled_from([None, 0, 1, 90]))
     def hold_exactly(self, pick, seconds):
@@ -629,6 +713,12 @@ class Queue(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 1, 5, 61]))
     def time_passes(self, seconds):
         self.shell.wait(seconds)
+        for item in self.items():
+            over = item.state is State.HELD and item.due is not None and item.due <= self.shell.now
+            lives = item.expires is None or item.expires > self.shell.now
+            if over and lives and item.wait.then is AtDeadline.DISCARD:
+                del self.work[item.seq]
+                self.begins(item.seq)
         for _ in range(
             2
         ):  # a lock may end in the first round and, now free, the life in the second
@@ -658,6 +748,7 @@ class Queue(RuleBasedStateMachine):
     def bound_the_windows(self, node, most):
         self.do(Configure(who(BOSS), node, Settings({"max_queue_requests": most})))
 
+    @precondition(lambda self: all(item.wait is None for item in self.items()))
     @rule(node=nodes, most=st.sampled_from([None, 6, 17, 18]))
     def bound_the_bytes(self, node, most):
         self.do(Configure(who(BOSS), node, Settings({"max_bytes": most})))
@@ -680,6 +771,7 @@ class Queue(RuleBasedStateMachine):
         if may:
             for seq in gone:
                 self.begins(seq)
+                self.forget_signals(seq)
             self.kept = {}
             self.work = {seq: payload for seq, payload in self.work.items() if seq not in gone}
             self.finished = self.finished if kind is Purge else {}
@@ -778,6 +870,12 @@ class Queue(RuleBasedStateMachine):
             assert (item.deadline is not None) == (item.state is State.LOCKED)
             assert item.token <= self.token
             assert item.state is State.DEAD or item.failed < 2 or item.node == DEAD
+
+    @invariant()
+    def what_has_come_is_with_its_item(self):
+        for item in self.items():
+            came = () if item.wait is None else item.wait.came
+            assert [(one.id, one.name) for one in came] == self.came.get(item.seq, [])
 
     @invariant()
     def both_counters_say_what_has_happened(self):

@@ -49,6 +49,7 @@ from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.rules.registrations import ListPushed, ListRegistrations
 from pubqueue.rules.retrieve import AskNewest, ReadNewer, Retrieve
 from pubqueue.rules.schedules import ListSchedules
+from pubqueue.rules.search import Search
 from pubqueue.rules.settle import ReadHeld
 from pubqueue.rules.staging import ListTransactions
 from pubqueue.rules.subscribe import GetDefaultOptions
@@ -420,7 +421,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
         *(ReadReasons, ReadDeaths, ReadSurvey, ReadNewer, AskNewest, ReadAlerts),
         *(NextSubscribers, ListUnnotified),
-        *(AskPowers, ReadWorkers, Peek, ReadHistory, AskService, ReadConnections),
+        *(AskPowers, ReadWorkers, Search, Peek, ReadHistory, AskService, ReadConnections),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),
         *(ListSchedules, ReadSamples, ReadUsedKey, ListRegistrations, ListPushed, ReadHeld),
         *(ReadMessage, ListMessages, AskUnanswered),

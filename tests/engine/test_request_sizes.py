@@ -91,6 +91,8 @@ BOUNDED_ELSEWHERE = {
     "Forward",  # likewise, a page
     "LookAtFed",  # what is left of a publish
     "ReadDeaths",  # the groups of its own steps, up to a thousand
+    "Hold",  # names of signals, in its own bounds
+    "Search",  # a page, whatever is looked for
     "NoteAlerts",  # a slice of what the service has looked at
     "MarkPublish",
     "SeekItems",  # goes on in slices

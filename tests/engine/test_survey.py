@@ -14,7 +14,8 @@ from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.replies import NodeEntry, Totals
 from pubqueue.operations.model import Given, UnfitError
-from pubqueue.operations.service import OVERVIEW, in_words, place_from, place_in_words
+from pubqueue.operations.searching import place_from, place_in_words
+from pubqueue.operations.service import OVERVIEW, in_words
 from pubqueue.rules import survey
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.survey import OLD, PROBLEMS, Problem, ReadSurvey, Sort, place_of, problems_of

@@ -2,7 +2,7 @@
 
 Publishers publish items in groups, each again until that is confirmed; workers take and settle what comes. Meanwhile the service is killed, and
 started again. What was confirmed is on disk, what was confirmed as done does not come again, everything gets done, and groups keep their order
-and their limit.
+and their limit. At the end a judge who knows nothing of the service reads what all of them have written (`proof/judge`).
 
 A class that inherits `KillContract` has a fixture `make_service`, a function that makes the service of a folder and of the address of a store, with
 the node `NODE`; and `connect`, a context manager that connects a client, a `Hand`. A client whose service is gone raises `GoneError`.
@@ -22,10 +22,12 @@ from harness.patience import LOOK, TIMEOUT, until
 from harness.processes import doomed
 from harness.processes.killed_lives import killed_itself, killed_lives, start_doomed
 from harness.stores.replay import WAITS
+from proof.judge.history import History, Operation, digest, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from harness.processes.program import Program
     from harness.stores.kept import Kept
@@ -114,8 +116,13 @@ def group_of(text: str) -> str:
 class Trade:
     """Publishers and workers: what they have asked, and what was confirmed."""
 
-    def __init__(self, connect: Connect, promise: Promise, *, each: int, draw: Random | None):
+    def __init__(
+        self, connect: Connect, promise: Promise, folder: Path, *, each: int, draw: Random | None
+    ):
         self._connect, self._promise, self._draw = connect, promise, draw
+        self._path = folder / "trade.jsonl"
+        self._history = History(self._path, "trade")
+        self._publishes: dict[str, Operation] = {}
         self.memory: dict[str, Any] = {}
         """What clients know of the service after it was killed."""
         self.items = [f"g{g}-{n:02}" for n in range(each) for g in range(GROUPS)]
@@ -125,6 +132,7 @@ class Trade:
         self.settled: set[str] = set()
         self.done: set[str] = set()
         self.order: dict[str, list[str]] = {group_of(text): [] for text in self.items}
+        self._taken = 0
         self._begun: set[str] = set()
         self._keys: set[str] = set()
         self._left: list[Delivery] = []
@@ -163,9 +171,23 @@ class Trade:
                     if text in self._begun:
                         self.repeated.add(text)
                     self._begun.add(text)
+                    publish = self._publishes_of(text)
                     await hand.publish(text, group_of(text))
+                    publish.end("ok")
                     self.published.add(text)
                     self._look()
+
+    def _publishes_of(self, text: str) -> Operation:
+        """Return the publish of an item: the same at each attempt, if all attempts are one."""
+        if not self._promise.is_once or text not in self._publishes:
+            more: dict[str, Any] = {}
+            if self._promise.is_in_order:
+                more["group"] = group_of(text)
+            if not self._promise.is_once:
+                more["copies"] = True
+            begun = self._history.begin("publish", "jobs", text, digest=digest(text), **more)
+            self._publishes[text] = begun
+        return self._publishes[text]
 
     async def _work(self, service: Program, number: int) -> None:
         with suppress(GoneError):
@@ -181,9 +203,13 @@ class Trade:
             done = frozenset(
                 self._keys
             )  # what is done while it is asked may be in the answer, if another has settled it
+            since = self._history.clock()
             delivery = await hand.take()
             if delivery is None:
                 continue
+            self._taken += 1
+            got = {"digest": digest(delivery.text), "token": self._taken}
+            self._history.deliver("jobs", delivery.text, since=since, **got)
             self._note(delivery, done)
             if self._draw and self._draw.random() < MORTAL:
                 return
@@ -202,7 +228,9 @@ class Trade:
     async def _settle(self, hand: Hand, delivery: Delivery) -> None:
         self.asked.add(delivery.text)
         self._open.append(delivery)
+        retract = self._history.begin("retract", "jobs", delivery.text, token=None)
         is_done = await hand.settle(delivery)
+        retract.end("ok" if is_done else "fail")
         self._open.remove(delivery)
         if is_done:
             self._keys.add(delivery.key)
@@ -241,6 +269,10 @@ class Trade:
         assert self.over.is_set(), (self.published, self.settled)
         self.compare(there)
         assert there.keys() <= self.settled
+        self._history.read("jobs", [(text, digest(text), "waiting") for text in there])
+        self._history.close()
+        judgement = judged([self._path])
+        assert judgement.is_right, judgement.lines
         for group, came in self.order.items():
             if self._promise.is_in_order:
                 assert came == [text for text in self.items if group_of(text) == group]
@@ -282,9 +314,9 @@ class KillContract:
         for service in made:
             await service.kill()
 
-    def trade(self, each: int = EACH, draw: Random | None = None) -> Trade:
+    def trade(self, folder: Path, each: int = EACH, draw: Random | None = None) -> Trade:
         """Return people who begin to trade; more workers, and mortal ones, if there is a draw."""
-        return Trade(self.connect, self.PROMISE, each=each, draw=draw)
+        return Trade(self.connect, self.PROMISE, folder, each=each, draw=draw)
 
     def also(self, trade: Trade, found: Count) -> None:
         """Check what a face promises besides, of the store after a death, and at the end."""
@@ -310,7 +342,7 @@ class KillContract:
 
     async def killed_at(self, lives, serve, folder, kept, *, each: int = EACH) -> None:
         """Kill the service at each of these points and passages, and let it go on."""
-        trade, service = self.trade(each), serve(folder, kept.address)
+        trade, service = self.trade(folder, each), serve(folder, kept.address)
 
         async def live():
             await trade.run(service)
@@ -335,7 +367,8 @@ class KillContract:
     async def test_killed_at_any_moment_while_workers_die_it_keeps_its_word(
         self, serve, tmp_path, kept
     ):
-        trade, service = self.trade(self.MANY, Random(7)), serve(tmp_path, kept.address)
+        draw = Random(7)
+        trade, service = self.trade(tmp_path, self.MANY, draw), serve(tmp_path, kept.address)
         for part in (1, 2, 3):
             await service.start()
             trading = asyncio.create_task(trade.run(service))
@@ -352,7 +385,7 @@ class SharedKillContract(KillContract):
 
     @pytest.mark.parametrize("kept", ["postgres"], indirect=True)
     async def test_killed_the_other_instance_goes_on(self, serve, tmp_path, kept):
-        trade, services = self.trade(), []
+        trade, services = self.trade(tmp_path), []
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
             services.append(serve(tmp_path / name, kept.address))

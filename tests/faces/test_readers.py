@@ -14,7 +14,7 @@ from pubqueue.faces.xmpp import bounces, deliveries
 from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue.model.entities import Connection, Item, ItemId, Jid, State, connection, is_number
 from pubqueue.operations.model import UnfitError
-from pubqueue.operations.service import place_from, place_in_words
+from pubqueue.operations.searching import place_from, place_in_words
 from pubqueue.rules.discovery import named
 from pubqueue.stores.sqlite.instances import number_file, numbered
 from pubqueue_xeps.wire import ns

@@ -192,7 +192,12 @@ def test_the_newest_python_runs_what_each_commit_has_to_pass():
 def test_a_change_forces_the_parts_of_its_paths():
     assert long.forced(["docs/how-to/queue.md"]) == ["site"]
     assert long.forced(["xeps/pubqueue_xeps/wire/ns.py"]) == ["ejabberd", "spark"]
-    assert long.forced(["component/pubqueue/stores/sqlite/store.py"]) == ["stores", "postgres"]
+    assert long.forced(["component/pubqueue/stores/sqlite/store.py"]) == [
+        "stores",
+        "disk",
+        "postgres",
+    ]
+    assert long.forced(["proof/judge/judge.py"]) == ["simulator", "judge", "disk", "control"]
     assert long.forced(["requirements.lock"]) == ["packaging", "gate", "python"]
 
 

@@ -33,6 +33,7 @@ from pubqueue.model.entities import (
     seconds,
 )
 from pubqueue.model.sums import sum_of
+from pubqueue.model.waits import Came, Wait, Woken
 
 ELSEWHERE = NodeName("elsewhere")
 FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))
@@ -56,7 +57,12 @@ AS_NEW = {
     "failure": None,
 }
 NEW = sum_of("i7", b"<new/>", "", (("b", "2"),))
-DONE = replace(LOCKED, **AS_NEW | {"state": State.DONE, "taken": after(3)})
+HOW = {"acquired": 2, "avoid": ANN, "due": NOW}
+DONE = replace(LOCKED, **AS_NEW | {"state": State.DONE, "taken": after(3)} | HOW)
+LED_PAST = replace(DONE, avoid=None, due=None)
+CAME = Came("s1", "yes", "{}", "boss@x", 5)
+WAIT = Wait(("yes",), 5, carry="[1]")
+HELD = replace(FREE, state=State.HELD, due=after(9), wait=WAIT, size=3)
 
 CHANGES = {
     "an item is added": (
@@ -108,6 +114,80 @@ CHANGES = {
             taken=NOW,
             acquired=1,
         ),
+    ),
+    "it is held": (
+        c.Hold(
+            replace(LOCKED, failed=1, failure="no seat", wait=Wait(came=(CAME,), seen=1), size=19),
+            WAIT,
+            after(9),
+        ),
+        replace(
+            LOCKED,
+            state=State.HELD,
+            due=after(9),
+            holder=None,
+            deadline=None,
+            avoid=None,
+            wait=WAIT,
+            size=9,
+        ),
+    ),
+    "what it would wait for has come": (
+        c.Hold(LOCKED, replace(WAIT, came=(CAME,)), after(9)),
+        replace(
+            LOCKED,
+            state=State.QUEUED,
+            holder=None,
+            deadline=None,
+            avoid=None,
+            wait=replace(WAIT, came=(CAME,), woken=Woken.SIGNAL),
+            size=16,
+        ),
+    ),
+    "a signal wakes it": (
+        c.TakeSignal(HELD, CAME, wakes=True),
+        replace(
+            HELD,
+            state=State.QUEUED,
+            due=None,
+            wait=replace(WAIT, came=(CAME,), woken=Woken.SIGNAL),
+            size=16,
+        ),
+    ),
+    "a signal is kept with it": (
+        c.TakeSignal(FREE, CAME),
+        replace(FREE, wait=Wait(came=(CAME,)), size=13),
+    ),
+    "its time wakes it": (
+        c.Wake(HELD),
+        replace(HELD, state=State.QUEUED, due=None, wait=replace(WAIT, woken=Woken.TIME)),
+    ),
+    "what it was shown is over with its next hold": (
+        c.Lock(replace(FREE, wait=Wait(came=(CAME,))), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+            wait=Wait(came=(CAME,), seen=1),
+        ),
+    ),
+    "it is held and dies": (
+        c.GiveUp(HELD, after(1), "no answer", 0, number=9),
+        replace(
+            HELD,
+            state=State.DEAD,
+            due=None,
+            wait=replace(WAIT, woken=Woken.TIME),
+            dead_letter=DeadLetter(9, after(1), "no answer"),
+        ),
+    ),
+    "what has come is not kept with what is done": (
+        c.RemoveItem(replace(LOCKED, wait=WAIT, size=9), done_at=after(3)),
+        replace(LED_PAST, size=6),
     ),
     "it is released": (
         c.Release(LOCKED, State.QUEUED, None, failed=0, released=1),
@@ -252,10 +332,11 @@ CHANGES = {
         replace(DEAD, **AS_NEW | {"node": ELSEWHERE, "dead_letter": None}),
     ),
     "it is removed": (c.RemoveItem(LOCKED), None),
-    "it is done, and kept": (c.RemoveItem(LOCKED, done_at=after(3)), DONE),
+    "it is done, and kept": (c.RemoveItem(LOCKED, done_at=after(3), done_by=ANN), DONE),
+    "a seek leads past it": (c.RemoveItem(LOCKED, done_at=after(3)), LED_PAST),
     "what was done waits again": (
         c.Revive(DONE, JOBS, after(60)),
-        replace(DONE, state=State.QUEUED, taken=None, expires=after(60)),
+        replace(DONE, **AS_NEW | {"expires": after(60)}),
     ),
 }
 
@@ -285,11 +366,14 @@ EVENTS = {
     Transition.RIPEN: c.Ripen,
     Transition.REVIVE: lambda item: c.Revive(item, item.node),
     Transition.FINISH: lambda item: c.RemoveItem(item, done_at=NOW),
+    Transition.HOLD: lambda item: c.Hold(item, WAIT),
+    Transition.WAKE: c.Wake,
 }
 IN_STATE = {
     State.QUEUED: FREE,
     State.LOCKED: LOCKED,
     State.DELAYED: replace(FREE, state=State.DELAYED, due=NOW),
+    State.HELD: HELD,
     State.DEAD: DEAD,
     State.DONE: DONE,
 }
@@ -367,6 +451,8 @@ def test_a_subscription_is_set_and_ended():
     changes = (
         (c.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
         (c.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
+        (c.SetQuiet(JOBS, ANN, quiet=True), replace(before, quiet=True)),
+        (c.SetQuiet(JOBS, ANN, quiet=False), replace(before, available=True)),
         (c.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
         (
             c.NoteUnanswered(JOBS, ANN, 4, silenced=True),
@@ -380,14 +466,15 @@ def test_a_subscription_is_set_and_ended():
     assert a.subscription_after(c.AddSubscription(before), None) == before
 
 
-# The life of an item: queued -> locked -> gone, with delayed, dead and done beside (XEP-0254 2, 4).
+# The life of an item: queued -> locked -> gone, with delayed, held, dead and done beside (XEP-0254 2, 4).
 LIFE = """
-            lock    retract  release  fail    give-up  postpone  ripen   revive  finish
-queued      locked  gone     -        -       dead     delayed   -       queued  done
-locked      -       gone     queued   queued  dead     -         -       -       done
-delayed     locked  gone     -        -       dead     -         queued  queued  done
-dead        -       gone     -        -       -        -         -       queued  done
-done        -       gone     -        -       -        -         -       queued  -
+            lock    retract  release  fail    give-up  postpone  ripen   revive  finish  hold    wake
+queued      locked  gone     -        -       dead     delayed   -       queued  done    -       -
+locked      -       gone     queued   queued  dead     -         -       -       done    held    -
+delayed     locked  gone     -        -       dead     -         queued  queued  done    -       -
+held        -       gone     -        -       dead     -         -       queued  done    -       queued
+dead        -       gone     -        -       -        -         -       queued  done    -       -
+done        -       gone     -        -       -        -         -       queued  -       -       -
 """
 
 

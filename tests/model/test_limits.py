@@ -7,7 +7,7 @@ from pubqueue.model.limits import BUDGETS, Unit, Whose, by_whose, limits
 from pubqueue.model.records import Quota
 from pubqueue.model.transactions import Limits
 
-STAGED = Limits(items_per_account=7, bytes_per_account=8, items=70, bytes=80)
+STAGED = Limits(items_per_account=7, bytes_per_account=8, items=70, bytes=80, apps_per_account=6)
 QUOTA = Quota(nodes=3, items=4, bytes=5)
 
 
@@ -25,6 +25,7 @@ def test_the_limits_of_an_account():
         "subscriptions": 9,
         "items that wait for a commit": 7,
         "bytes that wait for a commit": 8,
+        "apps of transactions": 6,
         "nodes that it has created": 3,
         "items in these": 4,
         "bytes in these": 5,

@@ -7,6 +7,7 @@ from pubqueue.model import changes as c
 from pubqueue.model import transactions as t
 from pubqueue.model.entities import Jid, NodeName, State
 from pubqueue.model.records import EventKind
+from pubqueue.model.waits import Came, Wait
 from pubqueue.monitor.event_counters import COUNTED, ItemEvent, Why, operator_events
 from pubqueue.rules.event_log import EVENTS
 from pubqueue.rules.expire import Expire
@@ -42,6 +43,8 @@ def commit(nodes):
 
 
 NEW = c.AddItem(JOBS, draft("i1"), ETL_ACCOUNT, NOW, State.QUEUED, None, None)
+CAME = Came("s1", "yes", "{}", "boss@x", NOW)
+
 TABLE = [
     (None, NEW, [(JOBS, ItemEvent.PUBLISHED, Why.NONE, 1)]),
     (None, c.ReplacePayload(FREE, b"<new/>", BOB), [(JOBS, ItemEvent.PUBLISHED, Why.NONE, 1)]),
@@ -89,6 +92,15 @@ TABLE = [
         [(JOBS, ItemEvent.PUBLISHED, Why.NONE, 3), (OTHER, ItemEvent.PUBLISHED, Why.NONE, 3)],
     ),
     (None, commit(()), [("", ItemEvent.PUBLISHED, Why.NONE, 6)]),
+    (None, c.Hold(LOCKED, Wait(("yes",))), [(JOBS, ItemEvent.HELD, Why.NONE, 1)]),
+    (
+        None,
+        c.Hold(LOCKED, Wait(("yes",), came=(CAME,))),
+        [(JOBS, ItemEvent.HELD, Why.NONE, 1), (JOBS, ItemEvent.WOKEN, Why.NONE, 1)],
+    ),
+    (None, c.TakeSignal(FREE, CAME), []),
+    (None, c.TakeSignal(FREE, CAME, wakes=True), [(JOBS, ItemEvent.WOKEN, Why.NONE, 1)]),
+    (None, c.Wake(FREE), [(JOBS, ItemEvent.WOKEN, Why.NONE, 1)]),
     (None, c.CreateNode(queue()), []),
     (None, c.Extend(LOCKED, NOW), []),
 ]

@@ -138,6 +138,14 @@ def test_irreversible_operations_change_something():
     assert all(OPERATIONS[name].changes for name in final)
 
 
+def test_what_takes_something_away_is_not_asked_for_by_chance():
+    takes = {one.name for one in OPERATIONS.values() if one.takes_away}
+    final = {one.name for one in OPERATIONS.values() if one.final}
+    words = ("remove", "end", "drop", "delete", "release")
+    named = {name for name in OPERATIONS if any(word in name.split("-") for word in words)}
+    assert takes == final | named
+
+
 def test_a_question_says_what_it_is_about_and_what_cannot_be_undone():
     asked = [one for one in OPERATIONS.values() if one.actions]
     assert {one.name for one in asked} == {one.name for one in OPERATIONS.values() if one.question}

@@ -140,9 +140,12 @@ def after(there, found, by=ROOT):
 VALUES = {
     "title": ["", "x", "ü \\ \"'"],
     "labels": ["", "a=1", "a=1\nb=2"],
+    "weights": ["", "=2\na=1"],
     "max_items": ["max", "7"],
     "item_expire": ["max", "60"],
     "lock_timeout": ["1", "60"],
+    "done_ttl": ["", "9"],
+    "done_max": ["", "9"],
     "dead_ttl": ["", "9"],
     "rate": ["", "0.5", "5"],
     "backoff_jitter": ["0", "0.25"],

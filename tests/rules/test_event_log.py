@@ -24,6 +24,7 @@ from pubqueue.model import changes as c
 from pubqueue.model import transactions as t
 from pubqueue.model.entities import Affiliation, ItemId, Jid, Level, NodeName, State, Terms
 from pubqueue.model.records import Event, EventKind, PublishedByCommit, Settled
+from pubqueue.model.waits import Came, Wait
 from pubqueue.rules.event_log import CAME_BACK, EVENTS, REPLACED
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.presence import WORKER_LOST, Bounce, Leave
@@ -55,6 +56,7 @@ def settle(verb, by=ANN, **words):
 
 
 FREED = c.Release(LOCKED, State.QUEUED, None, failed=0, released=1)
+CAME = Came("s1", "yes", "{}", "boss@x", NOW)
 STAGED = t.Stage(t.Mark("app", 1), ETL_ACCOUNT, JOBS, (), NOW, NOW)
 OUTCOMES = (
     t.CommittedNode(JOBS, queueing=True, added=2, replaced=0, left=0),
@@ -83,6 +85,7 @@ TABLE = [
     (c.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
     (c.Approve(JOBS, ANN), []),
     (c.SetAvailable(JOBS, ANN, available=False), []),
+    (c.SetQuiet(JOBS, ANN, quiet=True), []),
     (c.EndSubscription(JOBS, ANN), []),
     (c.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
@@ -99,6 +102,20 @@ TABLE = [
     ),
     (c.Lock(FREE, BOB, 9, after(9), LATER), [reported(EventKind.DELIVERED, attempt=3, worker=BOB)]),
     (FREED, [of_lock(EventKind.UNLOCKED)]),
+    (c.Hold(LOCKED, Wait(("yes", "no"))), [of_lock(EventKind.HELD, detail="yes, no")]),
+    (
+        c.Hold(LOCKED, Wait(("yes",), came=(CAME,))),
+        [of_lock(EventKind.HELD, detail="yes"), reported(EventKind.WOKEN, LOCKED, detail="signal")],
+    ),
+    (c.TakeSignal(FREE, CAME), [reported(EventKind.SIGNALED, detail="yes")]),
+    (
+        c.TakeSignal(FREE, CAME, wakes=True),
+        [
+            reported(EventKind.SIGNALED, detail="yes"),
+            reported(EventKind.WOKEN, detail="signal"),
+        ],
+    ),
+    (c.Wake(FREE), [reported(EventKind.WOKEN, detail="time")]),
     (c.Postpone(FREE, after(9)), []),
     (c.Extend(LOCKED, after(9)), []),
     (c.SetLife(LOCKED, after(9)), []),

@@ -47,7 +47,7 @@ def retract(item, *, by=ANN, node=KEEPS, affiliation=Affiliation.NONE, **facts):
 
 
 def test_an_item_that_its_worker_retracts_is_kept():
-    assert retract(held()) == (RemoveItem(held(), done_at=NOW),)
+    assert retract(held()) == (RemoveItem(held(), done_at=NOW, done_by=ANN),)
     assert retract(held(), node=queue()) == (RemoveItem(held()),)
 
 
@@ -60,7 +60,7 @@ def test_an_item_that_an_owner_withdraws_is_gone():
 def test_a_kept_item_is_also_remembered_for_deduplication():
     node = queue(keep_done=True, dedup_window=60)
     kept = retract(held(), node=node, digests=(b"d",))
-    assert kept == (RemoveItem(held(), after(60), b"d", NOW),)
+    assert kept == (RemoveItem(held(), after(60), b"d", NOW, ANN),)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,23 @@ OLDEST = [done(1, age=200), done(2, age=100), done(3, age=99), done(4)]
         ({"max_bytes": 1}, 9_999, 4),
         ({"max_bytes": 35, "item_expire": 100}, 40, 2),
         ({"max_bytes": 15, "item_expire": 100}, 40, 3),
+        ({"done_max": 4}, 40, 0),
+        ({"done_max": 3}, 40, 1),
+        ({"done_max": 3, "max_bytes": 15}, 40, 3),
+        ({"done_ttl": 10}, 40, 0),
     ],
 )
 def test_the_oldest_go_first_for_their_age_or_their_bytes(config, size, gone):
     node = replace(queue(keep_done=True, **config), done=4, done_bytes=size)
     assert surplus(node, OLDEST, NOW) == OLDEST[:gone]
+
+
+def test_what_was_done_long_ago_goes_whenever_it_was_published():
+    node = replace(queue(keep_done=True, done_ttl=10), done=3, done_bytes=30)
+    ends = [done(1, age=200), done(2, age=1), done(3, age=1)]
+    ends[:2] = [replace(one, taken=after(-10)) for one in ends[:2]]
+    assert surplus(node, ends, NOW) == ends[:2]
+    assert surplus(node, ends, after(-0.001)) == []
 
 
 @pytest.mark.parametrize("node", [queue(), plain(keep_done=True)])
@@ -126,7 +138,7 @@ def test_a_late_retract_keeps_it_too():
     request = Settle(who(ANN), JOBS, (item.id,), Verb.RETRACT, token=7, late=True)
     receipts = frozenset({(item.seq, ANN)})
     facts = SettleFacts(NOW, KEEPS, Affiliation.NONE, (item,), receipts, subscribed=True)
-    assert settle(request, facts) == Decision(Done(), (RemoveItem(item, done_at=NOW),))
+    assert settle(request, facts) == Decision(Done(), (RemoveItem(item, done_at=NOW, done_by=ANN),))
 
 
 # A queue seeks to a moment: older items are done, and items that were done since then wait again.

@@ -162,6 +162,17 @@ def test_quotas_count_what_is_added(usage, over, allowed):
         assert decision.reply.reason.endswith("may: commit or abort some first")
 
 
+@pytest.mark.parametrize(
+    ("apps", "app", "allowed"), [(1, None, True), (2, None, False), (3, OWN, True)]
+)
+def test_an_account_has_so_many_apps_and_goes_on_with_those_that_it_has(apps, app, allowed):
+    decision = ask(app=app, apps=apps, limits=Limits(apps_per_account=2))
+    assert isinstance(decision.reply, Published) == allowed
+    if not allowed:
+        assert refused(decision) is Refusal.TOO_MUCH_STAGED
+        assert decision.reply.reason.startswith("this account has 2 apps, and may have 2")
+
+
 @pytest.mark.parametrize("began", [True, False])
 def test_a_version_is_of_one_kind(began):
     request = stages("a", immediate=not began)

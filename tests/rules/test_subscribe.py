@@ -18,6 +18,7 @@ from pubqueue.model.changes import (
     SetAvailable,
     SetLevel,
     SetLockTimeout,
+    SetQuiet,
     SetTerms,
     SetWindow,
 )
@@ -461,9 +462,10 @@ def test_a_subscriber_with_deliver_off_gets_nothing():
 
 DEAF = {"deliver": False, "available": False}
 WAITING = {"state": PENDING, "available": False}
+QUIET = {"quiet": True, "available": False}
 
 
-@pytest.mark.parametrize("known", [DEAF, WAITING])
+@pytest.mark.parametrize("known", [DEAF, WAITING, QUIET])
 @pytest.mark.parametrize(
     "change",
     [
@@ -481,6 +483,20 @@ def test_an_approved_subscriber_is_available_unless_deliver_is_off():
     assert subscription_after(Approve(JOBS, ANN), window(**WAITING)) == window()
     both = window(**WAITING, deliver=False)
     assert not subscription_after(Approve(JOBS, ANN), both).available
+
+
+def test_a_quiet_worker_stays_quiet_until_it_is_resumed():
+    quiet = subscription_after(SetQuiet(JOBS, ANN, quiet=True), window(in_flight=1, unanswered=3))
+    assert quiet == window(in_flight=1, **QUIET)
+    request = Subscribe(who(ANN), JOBS, ANN, "new", Options(queue_requests=7))
+    again = subscribe(request, SubscribeFacts(NOW, queue(), Affiliation.MEMBER, quiet))
+    assert again.reply.subscription == replace(quiet, queue_requests=7)
+    assert SetWindow(JOBS, ANN, 7) in again.changes
+    assert subscription_after(SetWindow(JOBS, ANN, 7), quiet) == again.reply.subscription
+    off = SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=False)
+    deaf = subscription_after(off, quiet)
+    assert not subscription_after(SetQuiet(JOBS, ANN, quiet=False), deaf).available
+    assert subscription_after(SetQuiet(JOBS, ANN, quiet=False), quiet) == window(in_flight=1)
 
 
 def test_the_end_of_a_lease_is_announced_once_and_then_it_ends():

@@ -11,11 +11,12 @@ from pubqueue.model.changes import (
     EndSubscription,
     EndSubscriptions,
     SetAffiliation,
+    SetQuiet,
 )
 from pubqueue.model.decision import Decision, Done, Refusal, Refused, SubscriptionEntry
 from pubqueue.model.entities import AccessModel, Affiliation, Jid, SubscriptionState
 from pubqueue.model.notices import NOBODY, ApprovalWanted, SubscriptionChanged, ToEach
-from pubqueue.model.replies import NodeSubscriptions, Subscribed
+from pubqueue.model.replies import NodeSubscriptions, Quieted, Subscribed
 from pubqueue.rules.audience import ReviewFacts, ReviewSubscribers, review
 from pubqueue.rules.nodes import NodeFacts, SetAffiliations, set_affiliations
 from pubqueue.rules.subscribe import Options, Subscribe, SubscribeFacts, subscribe
@@ -25,6 +26,8 @@ from pubqueue.rules.subscribers import (
     GetSubscriptions,
     Named,
     PendingFacts,
+    QuietFacts,
+    QuietWorker,
     ReadPending,
     SendPending,
     SetSubscriptions,
@@ -33,6 +36,7 @@ from pubqueue.rules.subscribers import (
     answer,
     changed,
     get_subscriptions,
+    quiet_worker,
     read_pending,
     send_pending,
     set_subscriptions,
@@ -261,3 +265,37 @@ def test_other_accounts_are_refused(ask):
     request = ask(who(EVE), JOBS)
     assert rule(request, PendingFacts(ASKING, NONE)) == Decision(Refused(Refusal.FORBIDDEN))
     assert rule(request, PendingFacts(None, NONE)) == Decision(Refused(Refusal.NODE_NOT_FOUND))
+
+
+# --- quiet workers ------------------------------------------------------------------------------
+
+BUSY = window(in_flight=2)
+QUIETING = {
+    "quiet":          (True, queue(), OWNER, BUSY, (SetQuiet(JOBS, ANN, quiet=True),)),
+    "resumed":        (False, queue(), OWNER, replace(BUSY, quiet=True), (SetQuiet(JOBS, ANN, quiet=False),)),
+    "quiet already":  (True, queue(), OWNER, replace(BUSY, quiet=True), ()),
+    "at work anyway": (False, queue(), OWNER, BUSY, ()),
+    "no node":        (True, None, OWNER, None, Refusal.NODE_NOT_FOUND),
+    "no owner":       (True, queue(), Affiliation.MEMBER, BUSY, Refusal.FORBIDDEN),
+    "no queue":       (True, plain(), OWNER, BUSY, Refusal.NOT_A_QUEUE),
+    "nobody":         (True, queue(), OWNER, None, Refusal.NOT_SUBSCRIBED),
+    "one that waits": (True, queue(), OWNER, window(state=PENDING, available=False), Refusal.NOT_SUBSCRIBED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "node", "is_a", "there", "expected"), QUIETING.values(), ids=QUIETING
+)
+def test_an_owner_has_a_worker_quiet(wanted, node, is_a, there, expected):
+    request = QuietWorker(who(BOSS), JOBS, ANN, wanted)
+    decision = quiet_worker(request, QuietFacts(node, is_a, there))
+    if isinstance(expected, Refusal):
+        assert (decision.reply.refusal, decision.changes) == (expected, ())
+    else:
+        assert decision == Decision(Quieted(JOBS, 2), expected)
+
+
+def test_the_operator_of_all_queues_may_too():
+    request = QuietWorker(who(EVE, admin=True), JOBS, ANN, quiet=True)
+    decision = quiet_worker(request, QuietFacts(queue(), NONE, BUSY))
+    assert decision.reply == Quieted(JOBS, 2)

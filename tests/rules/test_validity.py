@@ -115,7 +115,11 @@ def test_a_group_is_a_name_or_none(group):
 
 @pytest.mark.parametrize("group", ["x" * 256, "é" * 128, "a\nb", "a\u2028b"])
 def test_a_group_is_no_other_text(group):
-    no = Refused(Refusal.BAD_REQUEST, "group: a name of 1 to 255 bytes", setting="group")
+    no = Refused(
+        Refusal.BAD_REQUEST,
+        "group: a name of 1 to 255 bytes, without control characters",
+        setting="group",
+    )
     assert published(draft(group=group)) == no
 
 
@@ -172,7 +176,9 @@ def test_a_part_is_named_once():
     ],
 )
 def test_the_name_of_an_app_has_bounds(name, good):
-    no = Refused(Refusal.BAD_REQUEST, "app has to be a name of 1 to 255 bytes")
+    no = Refused(
+        Refusal.BAD_REQUEST, "app has to be a name of 1 to 255 bytes, without control characters"
+    )
     publishes = Publish(PRINCIPAL, JOBS, (draft("i"),))
     said = [
         of_app(AskLastVersion(PRINCIPAL, name)),

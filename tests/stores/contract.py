@@ -27,6 +27,7 @@ from stores.of_slices import OfSlices
 from stores.of_staging import OfStaging
 from stores.of_subscriptions import OfSeveral, OfSubscriptions
 from stores.of_time import OfTime
+from stores.of_waits import OfWaits
 from stores.steps import EMPTY, make
 
 from pubqueue.model import changes as c
@@ -43,6 +44,7 @@ class StoreContract(
     OfContents,
     OfDone,
     OfTime,
+    OfWaits,
     OfGroups,
     OfAlerts,
     OfBatches,

@@ -24,18 +24,19 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.engine.listings import DoneItems, Keeping, Seeks
+from pubqueue.engine.listings import DoneItems, DoneNamed, ItemEntries, Keeping, NewestItem, Seeks
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import HOLDINGS, Rows, Write
 from pubqueue.model import changes
-from pubqueue.model.entities import State
+from pubqueue.model.entities import ItemId, State
 from pubqueue.model.records import Holding, SeekMark
+from pubqueue.model.replies import ItemEntry
 
 
-async def finish(store, *names, at=NOW):
+async def finish(store, *names, at=NOW, by=None):
     """Retract items as done at that moment, and return them as they are then."""
     there = [item for name in names for item in await items(store, name)]
-    await make(store, *(changes.RemoveItem(item, done_at=at) for item in there))
+    await make(store, *(changes.RemoveItem(item, done_at=at, done_by=by) for item in there))
     kept = {item.seq: item for item in await store.batch(lambda tx: done(tx, JOBS))}
     return [kept[item.seq] for item in there]
 
@@ -48,10 +49,18 @@ class OfDone:
         await make(store, changes.AddSubscription(window(ANN, 9)))
         await make(store, add("i1", transaction=("app", 4), **facts), add("i2"))
         before = await lock(store, "i1")
-        (found,) = await finish(store, "i1", at=after(3))
+        (found,) = await finish(store, "i1", at=after(3), by=ANN)
         expected = waiting(before.seq, id="i1", state=State.DONE, transaction=("app", 4))
         given = {"token": before.token, "taken": after(3), "size": before.size, "sum": before.sum}
-        assert found == replace(expected, **facts, **given)
+        how = {"acquired": 1, "avoid": ANN, "due": before.taken}
+        assert found == replace(expected, **facts, **given, **how)
+        assert await listed(store, DoneNamed(JOBS, found.id), None, 9) == [found]
+        assert await listed(store, DoneNamed(JOBS, ItemId("i2"))) == []
+        assert await listed(store, NewestItem(JOBS, dead=False, done=True)) == [found.seq]
+        for payloads_too, shown in ((True, b"<job/>"), (False, None)):
+            page = ItemEntries(JOBS, found.seq, State.DONE, payloads_too, 99)
+            assert await listed(store, page) == [ItemEntry(found, 6, shown)]
+            assert await listed(store, page, found.seq) == []
         assert await ids(store) == ["i2"]
         assert await ready(store) == ("i2", "")
         keys = {"items": {(JOBS, before.id)}, "numbers": {before.seq}, "held": {ANN}}

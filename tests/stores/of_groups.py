@@ -23,13 +23,15 @@ from stores.steps import (
 from pubqueue.engine.listings import (
     Counted,
     GroupLines,
+    GroupsReady,
+    GroupsWithTurns,
     GroupTaken,
     GroupTurns,
     NodeEntries,
     WaitingGroups,
 )
 from pubqueue.engine.ports import StaleError
-from pubqueue.engine.rows import Write
+from pubqueue.engine.rows import Passed, Reach, Write
 from pubqueue.model import changes as c
 from pubqueue.model.entities import State
 
@@ -49,6 +51,18 @@ async def take_turns(store, *names, first=100):
     """Let the items have turns, from this number on."""
     rows = await items(store, *names)
     await make(store, *(c.TakeTurn(row, turn) for turn, row in enumerate(rows, first)))
+
+
+async def first_ready(store, *groups, limit=9, now=NOW, size=1 << 30):
+    rows = await listed(store, GroupsReady(groups, now, size), None, limit)
+    return "".join(sorted(item.id for item in rows))
+
+
+async def alone(store, behind, places):
+    """Return the items without a group, and those put aside, and where the look has ended."""
+    reach = Reach({JOBS: behind}, places, {JOBS: 1 << 30}, is_alone=True)
+    found = await store.batch(lambda tx: tx.ready({JOBS: 2}, NOW, 1 << 20, reach))
+    return "".join(item.id for item, _ in found.rows), found.passed.get(JOBS)
 
 
 class OfGroups:
@@ -162,6 +176,53 @@ class OfGroups:
         assert await listed(store, WaitingGroups(JOBS), "", 2) == ["g", "k"]
         assert await listed(store, WaitingGroups(JOBS), "g", 9) == ["k", "z"]
         assert await listed(store, WaitingGroups(DEAD)) == []
+
+    async def test_the_ready_items_of_groups_are_the_first_of_each_by_priority_and_then_by_turn(
+        self, store
+    ):
+        for at, name in enumerate("abcdef"):
+            await make(store, add(name, group="gh"[name > "d"], priority=at % 2))
+        await take_turns(store, *"acbfe")
+        assert await first_ready(store, G, H) == "abcef"
+        assert await first_ready(store, G, H, limit=1) == "bf"
+        assert await first_ready(store, H, (DEAD, "g"), (JOBS, "none")) == "ef"
+        await lock(store, "b")
+        await make(store, c.Postpone((await items(store, "a"))[0], after(5)))
+        assert await first_ready(store, G, H, limit=1) == "cf"
+
+    async def test_expired_items_and_large_ones_of_groups_are_not_ready(self, store):
+        await make(
+            store, add("a", group="g", expires=after(1)), add("b", group="g", payload=b"x" * 9)
+        )
+        await make(store, add("c", group="h", payload=b"x" * 300_000))
+        await take_turns(store, *"abc")
+        assert await first_ready(store, G, H) == "abc"
+        assert await first_ready(store, G, H, now=after(1)) == "bc"
+        assert await first_ready(store, G, H, size=300_000 - 1) == "ab"
+        assert await first_ready(store, G, H, size=8) == "a"
+
+    async def test_groups_with_turns_come_by_name_whatever_becomes_of_their_items(self, store):
+        await make(
+            store, *(add(name, group=group) for name, group in zip("abcde", "gkhgz", strict=True))
+        )
+        await take_turns(store, *"acde")
+        await lock(store, "c")
+        assert await listed(store, GroupsWithTurns(JOBS)) == ["g", "h", "z"]
+        assert await listed(store, GroupsWithTurns(JOBS), "", 2) == ["g", "h"]
+        assert await listed(store, GroupsWithTurns(JOBS), "g", 9) == ["h", "z"]
+        assert await listed(store, GroupsWithTurns(DEAD)) == []
+
+    async def test_items_without_a_group_are_found_among_others_as_far_as_is_looked(self, store):
+        await make(store, *(add(f"g{n}", group=f"g{n}") for n in range(6)))
+        await take_turns(store, *(f"g{n}" for n in range(6)), first=1)
+        await make(store, add("x"), add("y"))
+        await make(store, c.Postpone((await items(store, "g0"))[0], after(5)))
+        found, passed = await alone(store, Passed(), 9)
+        assert (found, passed) == ("xyg0", None)
+        found, passed = await alone(store, Passed(), 2)
+        assert (found, passed.queued) == ("g0", (0, 5))
+        found, passed = await alone(store, passed, 9)
+        assert (found, passed) == ("xyg0", None)
 
     async def test_an_item_that_waits_for_its_turn_counts_as_queued(self, store):
         await make(store, *(add(f"g{n}", group=f"g{n % 2}") for n in range(5)), *map(add, "xyz"))

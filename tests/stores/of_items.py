@@ -23,11 +23,12 @@ from stores.steps import (
     ready,
     release,
     sweep,
+    sweep_once,
     window_row,
     write,
 )
 
-from pubqueue.engine.listings import DeadItems, Forgettable, ItemIds, Items
+from pubqueue.engine.listings import DeadItems, Forgettable, ItemIds, Items, Orphans
 from pubqueue.engine.rows import (
     ANSWERED,
     FINISHED,
@@ -41,10 +42,10 @@ from pubqueue.engine.rows import (
     Write,
 )
 from pubqueue.model import changes as c
-from pubqueue.model.entities import NO_TIME, DeadLetter, ItemId, Jid, State, digest
+from pubqueue.model.entities import DeadLetter, ItemId, Jid, State, digest
 from pubqueue.model.records import Answered, KeyTotal, PingAnswer, Settled, UsedKey
 from pubqueue.model.sums import sum_of
-from pubqueue.model.transactions import Sweep
+from pubqueue.model.transactions import Orphan
 
 
 class OfItems:
@@ -534,6 +535,23 @@ class OfItems:
         await sweep(store, 2)
         assert await load(store, payloads={held.seq}, receipts={held.seq}) == Rows()
 
+    async def test_of_what_was_purged_those_that_wait_for_a_reply_are_known(self, store):
+        asks = (("reply-to", "replies/etl@x"), ("correlation-id", "r"))
+        await make(store, add("a", headers=asks), add("b", headers=(("k", "v"),)), add("c"))
+        await make(store, add("dead", headers=asks))
+        (dead,) = await items(store, "dead")
+        await make(store, c.GiveUp(dead, NOW, "no", 2))
+        locked = await lock(store, "a", token=7)
+        assert await listed(store, Orphans(), None, 9) == []
+        await make(store, c.PurgeNode(JOBS), add("new", headers=asks))
+        found = {one.id: one for one in await listed(store, Orphans(), None, 9)}
+        assert sorted(found) == ["a", "b", "c", "dead"]
+        asked = Orphan(locked.seq, ItemId("a"), locked.publisher, asks, 1, 0)
+        assert {one for one in found.values() if one.headers} == {asked}
+        assert len(await listed(store, Orphans(), None, 3)) == 3
+        await sweep(store, 2)
+        assert await listed(store, Orphans(), None, 9) == []
+
     async def test_what_is_purged_is_no_longer_there_while_it_is_swept(self, store):
         await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "ab"))
         await make(store, add("later", state=State.DELAYED, due=after(1)), add("old", expires=NOW))
@@ -550,7 +568,7 @@ class OfItems:
             due = await store.batch(lambda tx: tx.due(after(9_999), 99))
             assert due == Due([again], [], [], [], [])
             assert await store.batch(recount) == []
-            await make(store, Sweep(NO_TIME, 1))
+            await sweep_once(store, 1)
         await sweep(store, 1)
         await make(store, c.PurgeNode(JOBS), add("b"))
         await sweep(store, 1)

@@ -29,7 +29,14 @@ from stores.steps import (
     payloads,
 )
 
-from pubqueue.engine.listings import AttemptsOf, NodeWinners, RecordOf, Records, Sweepable
+from pubqueue.engine.listings import (
+    AppsOf,
+    AttemptsOf,
+    NodeWinners,
+    RecordOf,
+    Records,
+    Sweepable,
+)
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import (
     APPS,
@@ -45,7 +52,16 @@ from pubqueue.engine.rows import (
     StagedSize,
 )
 from pubqueue.model.entities import ItemId, Jid
-from pubqueue.model.transactions import Abort, App, Attempt, Commit, Record, StagedTotals, Sweep
+from pubqueue.model.transactions import (
+    Abort,
+    App,
+    Attempt,
+    Commit,
+    Record,
+    StagedTotals,
+    Sweep,
+    key_of,
+)
 
 
 class OfStaging:
@@ -76,6 +92,18 @@ class OfStaging:
         expected = [Attempt("app", 1, 0, 0, 2, 14), Attempt("app", 1, 0, 1, 1, 6)]
         assert sorted(attempts, key=lambda one: one.number) == expected
         assert await listed(store, AttemptsOf("app", 2)) == []
+
+    async def test_the_apps_of_an_account_are_counted_up_to_a_limit(self, store):
+        """By the names of their keys: what other accounts have is not read, however their names begin."""
+        for name in ("a", "b", "c"):
+            await make(store, stage(row("a"), app=key_of(ETL, name)))
+        others = Jid(f"{ETL}x"), Jid(ETL[:-1]), Jid(f"{ETL} x")
+        for other in others:
+            await make(store, stage(row("a"), app=key_of(other, "a")))
+        counts = [await listed(store, AppsOf(ETL), None, most) for most in (9, 3, 2)]
+        assert counts == [[3], [3], [2]]
+        assert [await listed(store, AppsOf(one), None, 9) for one in others] == [[1]] * 3
+        assert await listed(store, AppsOf(Jid("none@x")), None, 9) == [0]
 
     async def test_an_attempt_knows_what_it_has_staged_under_an_id(self, store):
         await make(store, stage(row("a"), attempt=4))
@@ -150,7 +178,10 @@ class OfStaging:
 
     # --- what is dropped ---
 
-    async def test_what_is_dropped_goes_in_slices(self, store):
+    @pytest.mark.parametrize(
+        "bounds", [{"limit": 2}, {"limit": 99, "byte_count": 7}], ids=["of rows", "of bytes"]
+    )
+    async def test_what_is_dropped_goes_in_slices(self, store, bounds):
         names = [row(f"i{n}") for n in range(5)]
         await make(store, stage(*names), stage(row("kept"), app="b"))
         await make(store, Abort("app", 1), Abort("app", 9), Abort("none", 1))
@@ -160,7 +191,7 @@ class OfStaging:
         assert (await store.batch(lambda tx: tx.next_due())) < NOW
         for _ in range(3):
             assert await listed(store, Sweepable(NOW)) == [True]
-            await make(store, Sweep(NOW, 2))
+            await make(store, Sweep(NOW, **bounds))
         assert await listed(store, Sweepable(NOW)) == [False]
         assert await store.batch(lambda tx: tx.next_due()) == after(60)
 

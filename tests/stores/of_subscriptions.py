@@ -8,6 +8,7 @@ from stores.steps import listed, load, make, sweep, window_row
 from pubqueue.engine.listings import (
     ConnectionsOf,
     FormerSubscribers,
+    FreeSubscriptions,
     SeveralOf,
     Subscribers,
     SubscriptionsOf,
@@ -133,6 +134,15 @@ class OfSubscriptions:
         await make(store, *levels)
         assert await window_row(store, ANN) == window(ANN)
         assert await window_row(store, EVE) == window(EVE, qos=Level.ACKNOWLEDGED)
+
+    async def test_whether_a_worker_is_quiet_is_kept_and_changed(self, store):
+        quiet = window(BOB, quiet=True, available=False)
+        await make(store, *map(changes.AddSubscription, (window(ANN), quiet)))
+        free = FreeSubscriptions(JOBS)
+        assert (await window_row(store, BOB), await listed(store, free)) == (quiet, [window(ANN)])
+        await make(store, *(changes.SetQuiet(JOBS, jid, quiet=jid == ANN) for jid in (ANN, BOB)))
+        assert await window_row(store, ANN) == window(ANN, quiet=True, available=False)
+        assert await listed(store, free) == [window(BOB)]
 
     async def test_a_lease_of_a_deleted_node_has_no_owner(self, store):
         await make(store, changes.AddSubscription(window(ANN, expire=after(1))))

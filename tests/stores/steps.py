@@ -13,7 +13,7 @@ from harness.stores.rows import needs_of, of_kind, writes_of
 from harness.stores.store_contents import contents
 from msgspec.structs import replace
 
-from pubqueue.engine.listings import ItemIds
+from pubqueue.engine.listings import ItemIds, Orphans
 from pubqueue.engine.rows import (
     KIND_OF,
     AffiliationRow,
@@ -387,7 +387,13 @@ def release(item: Item, **changes) -> c.Release:
     return replace(known, **changes)
 
 
+async def sweep_once(store: Store, limit: int) -> None:
+    """Sweep a slice of so many rows."""
+    orphans = await listed(store, Orphans(), None, limit)
+    await make(store, Sweep(NO_TIME, limit, tuple(orphans)))
+
+
 async def sweep(store: Store, limit: int) -> None:
     """Sweep in slices of so many rows, until nothing is left that is due."""
     while (moment := await store.batch(lambda tx: tx.next_due())) is not None and moment <= NOW:
-        await make(store, Sweep(NO_TIME, limit))
+        await sweep_once(store, limit)

@@ -15,13 +15,22 @@ from harness.stores.store_contents import ALL, contents, everything, next_token,
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
-from pubqueue.engine.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
+from pubqueue.engine.listings import (
+    DeadItems,
+    ItemEntries,
+    Items,
+    NodeEntries,
+    Orphans,
+    ReadyNodes,
+)
 from pubqueue.model import changes
 from pubqueue.model.entities import NO_TIME, State
 from pubqueue.model.transactions import Sweep
+from pubqueue.model.waits import Came, Wait
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 
+CAME = Came("s1", "yes", "{}", "boss@x", 5)
 PURGING = 20
 """The batch in which a queue is emptied."""
 FROM = 9
@@ -83,7 +92,13 @@ def some_change(chance, tx, serial):
             pause = chance.choice((None, moment))
             back = State.QUEUED if pause is None else State.DELAYED
             return chance.choice(
-                [release(item, state=back, due=pause), changes.Extend(item, moment), *ends]
+                [
+                    release(item, state=back, due=pause),
+                    changes.Extend(item, moment),
+                    changes.Hold(item, Wait(("yes",), NOW, carry="1"), pause),
+                    changes.TakeSignal(item, CAME),
+                    *ends,
+                ]
             )
         case State.QUEUED:
             more = (
@@ -92,6 +107,10 @@ def some_change(chance, tx, serial):
             )
             return chance.choice(
                 [changes.Lock(item, who, tx.number("token", 1), moment, NOW), *more, *ends]
+            )
+        case State.HELD:
+            return chance.choice(
+                [changes.Wake(item), changes.TakeSignal(item, CAME, wakes=True), *ends]
             )
         case State.DELAYED:
             return chance.choice(
@@ -110,7 +129,8 @@ def some_changes(tx, chance, number):
     for serial in range(6):
         do(tx, some_change(chance, tx, 10 * number + serial))
     if number == PURGING:
-        do(tx, changes.PurgeNode(JOBS), Sweep(NO_TIME, 1000))
+        do(tx, changes.PurgeNode(JOBS))
+        do(tx, Sweep(NO_TIME, 1000, tuple(tx.page(Orphans(), None, 1000))))
     if number % 3 == 0:
         raise BrokenError
 

@@ -243,7 +243,8 @@ async def test_what_an_earlier_program_has_left_is_there_after_all_migrations(ea
 
 
 def every_row_is_as_it_was(earlier, number, before):
-    assert [table for table, (_, rows) in before.items() if not rows] == []
+    empty = [table for table, (_, rows) in before.items() if not rows]
+    assert set(empty) <= {"large_payload_gone"}, "of what was deleted, nothing is left to keep"
     after = dump(earlier, only=before)
     if number < OF_ACCOUNTS[earlier.kind]:
         before["txn_app"] = of_accounts(before["txn_app"])

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from harness.patience import until
 
-from pubqueue import BlockingPublisher, NoReplyWanted, Publisher, Worker
+from pubqueue import BlockingPublisher, NoReplyWanted, Publisher, QuestionDied, Worker
 from pubqueue.testing import make_item
 from pubqueue_xeps.handlers import Handlers
 
@@ -59,6 +60,18 @@ async def test_follow_ups_go_to_their_node_and_replies_to_the_asker(pubqueue_ser
     assert [item.payload for item in service.items("mail")] == [
         b"<json xmlns='urn:xmpp:json:0'>{\"to\":7}</json>"
     ]
+
+
+async def test_who_asked_learns_at_once_that_the_item_expired(pubqueue_service):
+    service = pubqueue_service
+    service.create("jobs")
+    async with Publisher(**service.account("shop")) as publisher:
+        asking = asyncio.create_task(publisher.ask("jobs", 7, id="a", ttl=3600, timeout=60))
+        await until(lambda: service.items("jobs"))
+        service.advance(3601)
+        with pytest.raises(QuestionDied, match="the time to live ended") as caught:
+            await asking
+    assert (caught.value.node, caught.value.id, caught.value.attempts) == ("jobs", "a", 0)
 
 
 async def test_what_a_handler_publishes_of_a_lone_item_is_noted():

@@ -14,6 +14,7 @@ from harness.servers.queue_service import stamp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.handlers import (
     ANY,
     HOLDS,
@@ -57,6 +58,9 @@ async def takes_unknown(item: object, payload: "Nowhere") -> None:  # noqa: F821
         ({"equals": "x"}, "the value of a JSON field or of a header"),
         ({"json": "type", "equals": ["x"]}, "a string, a number"),
         ({"header": ""}, "must not be empty"),
+        ({"node": ""}, "A handler's node must not be empty"),
+        ({"node": ["jobs", ""]}, "A handler's node must not be empty"),
+        ({"node": []}, "A handler's node must not be empty"),
         ({"retries": -1}, "retries is -1; it takes a whole number, 0 or more"),
     ],
 )
@@ -99,7 +103,7 @@ def test_true_and_one_are_different_items(one, other):
     def chosen(value):
         payload = Element("{urn:xmpp:json:0}json")
         payload.text = json.dumps({"urgent": value})
-        return app.choose(SimpleNamespace(payload=payload, headers={})).name
+        return app.choose(SimpleNamespace(payload=payload, headers={}, node="jobs")).name
 
     assert [chosen(one), chosen(other)] == ["first", "second"]
 
@@ -109,6 +113,67 @@ def test_one_is_one_however_it_is_written():
     app.handler(json="urgent", equals=1)(takes_all)
     with pytest.raises(ValueError, match="of the same items"):
         app.handler(json="urgent", equals=1.0)(takes_all)
+
+
+def item_of(node, payload="<job/>"):
+    return SimpleNamespace(payload=fromstring(payload), headers={}, node=node)
+
+
+def test_a_handler_takes_items_of_its_nodes_only():
+    app = Handlers()
+    app.handler("job", node=["jobs", "more"])(takes_all)
+
+    @app.handler("job", node="mails")
+    async def mails(item): ...
+
+    found = [app.choose(item_of(node)).name for node in ("jobs", "more", "mails", "others")]
+    assert found == ["job", "job", "job", "nobody"]
+    assert app.choose(item_of("mails")).function is mails
+    assert (app.nodes, len(app)) == (("jobs", "more", "mails"), 2)
+
+
+def test_the_node_decides_only_between_handlers_that_match_in_the_same_way():
+    app = Handlers()
+
+    @app.handler()
+    async def rest(item): ...
+
+    @app.handler(node="mails")
+    async def rest_of_mails(item): ...
+
+    @app.handler("job")
+    async def job(item): ...
+
+    chosen = [
+        app.choose(item_of(node, payload)).function
+        for node in ("mails", "jobs")
+        for payload in ("<job/>", "<mail/>")
+    ]
+    assert chosen == [job, rest_of_mails, job, rest]
+
+
+def test_two_handlers_of_the_same_items_of_a_node_are_refused():
+    app = Handlers()
+    app.handler("job", node=["jobs", "mails"])(takes_all)
+    app.handler("job", node="others")(takes_all)
+    with pytest.raises(ValueError, match="are of the same items"):
+        app.handler("job", node="mails")(takes_all)
+
+
+def test_a_node_is_a_text():
+    with pytest.raises(TypeError, match="node is 7; it takes"):
+        Handlers().handler(node=7)
+
+
+def test_a_node_that_no_handler_names_is_reported_if_all_name_theirs():
+    app = Handlers()
+    app.check(["anything"])  # there are no handlers at all
+    app.handler(node="jobs")(takes_all)
+    app.check(["jobs"])
+    with pytest.raises(ConfigurationError, match="of the node 'mails': the handlers name jobs"):
+        app.check(["jobs", "mails"])
+    app.handler("job")(takes_all)
+    app.check(["jobs", "mails"])
 
 
 def test_a_decorator_without_its_parentheses_raises_an_error():

@@ -11,6 +11,7 @@ PubqueueError
 ├── NotAQueue
 ├── Refused
 ├── ItemDead
+│   └── QuestionDied
 ├── LockLost
 ├── OtherId
 ├── NotAllPublished
@@ -103,6 +104,28 @@ class Refused(PubqueueError):
 
 class ItemDead(PubqueueError):
     """The item already exists and is dead: no worker gets it until an owner redrives it."""
+
+
+class QuestionDied(ItemDead):
+    """The item that was asked ended without having been done: no reply comes, unless an owner redrives it."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        node: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        reason: str = "",
+        attempts: int | None = None,
+        failures: int | None = None,
+    ) -> None:
+        super().__init__(message, node=node, id=id)
+        self.reason = reason
+        """Why: the reason of its last worker, or the service's own, such as `the time to live ended`."""
+        self.attempts = attempts
+        """How often it was delivered, or None if the service does not say it."""
+        self.failures = failures
+        """How often that failed, or None if the service does not say it."""
 
 
 class LockLost(PubqueueError):

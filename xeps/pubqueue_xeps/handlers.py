@@ -11,25 +11,40 @@
     await Worker(...).run(app)
 
 A handler matches items by a header, a JSON field, an element, or a name. If several handlers match an item, a header
-outranks a field, then an element, then a name. A handler without any of these matches all other items.
+outranks a field, then an element, then a name. A handler without any of these matches all other items. A handler may
+name the node of its items: `Worker(handlers=app)` works for the nodes that its handlers name.
 """
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from xml.etree.ElementTree import Element
 
 import msgspec
 
 from pubqueue_xeps.client.threads import is_async, name_of
+from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.limits import Backoff, Errors, Limits, whole
 from pubqueue_xeps.log import log
 from pubqueue_xeps.middleware import check
+from pubqueue_xeps.periodic import SCHEDULE, Missed, Periodic
 from pubqueue_xeps.wire.ns import JSON
 from pubqueue_xeps.wire.refusals import Reject, Release
+from pubqueue_xeps.wire.times import Span, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +52,6 @@ if TYPE_CHECKING:
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.middleware import Middleware
     from pubqueue_xeps.wire.payloads.decoding import Content
-    from pubqueue_xeps.wire.times import Span
 
 __all__ = ["Handlers"]
 
@@ -46,7 +60,7 @@ __all__ = ["Handlers"]
 #
 # An item has headers (XEP-0131), fields of a JSON payload (XEP-0335), and the element that is its payload. Each handler
 # has a criterion. If several match, the most deliberate one wins: a header was set for routing, a name may match by
-# chance. Among criteria of one kind, the handler that was declared first wins.
+# chance. Among criteria of one kind, one for the item's node wins, then the handler that was declared first.
 
 JSON_PAYLOAD: Final = f"{{{JSON}}}json"
 TYPE: Final = "type"
@@ -68,11 +82,12 @@ class CriterionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """Selects a handler's items: `key` is present, and equals `value` unless that is ANY."""
+    """Selects a handler's items: `key` is present, and equals `value` unless that is ANY. Those of one node, or of all."""
 
     kind: CriterionKind
     key: str = ""
     value: object = ANY
+    node: str | None = None
     is_truth: bool = field(init=False)
     """Whether `value` is true or false: in JSON these are not numbers, but in Python they equal 1 and 0."""
 
@@ -82,24 +97,25 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The facts for the choice: the tag of the payload, its fields if it is a JSON object, and the headers."""
+    """The facts for the choice: the tag of the payload, its fields if it is a JSON object, the headers, and the node."""
 
     tag: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] | None = None
+    node: str = ""
 
 
-def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
+def work_of(payload: Element | None, headers: Mapping[str, str], node: str = "") -> Work:
     """Read the facts of an item; a JSON element that does not contain an object has no fields."""
     if payload is None:
-        return Work(None, headers)
+        return Work(None, headers, node=node)
     if payload.tag != JSON_PAYLOAD:
-        return Work(payload.tag, headers)
+        return Work(payload.tag, headers, node=node)
     try:
         value = msgspec.json.decode(payload.text or "")
     except (msgspec.DecodeError, RecursionError):
         value = None
-    return Work(payload.tag, headers, value if isinstance(value, dict) else None)
+    return Work(payload.tag, headers, value if isinstance(value, dict) else None, node)
 
 
 MAX_KIND: Final = 200
@@ -154,8 +170,16 @@ HOLDS: Final[dict[CriterionKind, Callable[[Criterion, Work], bool]]] = {
 
 def choose(criteria: Iterable[Criterion], work: Work) -> Criterion | None:
     """Return the criterion that the item matches best, or None."""
-    held = (criterion for criterion in criteria if HOLDS[criterion.kind](criterion, work))
-    return min(held, key=lambda criterion: criterion.kind, default=None)  # the first one wins a tie
+    held = (
+        criterion
+        for criterion in criteria
+        if criterion.node in (None, work.node) and HOLDS[criterion.kind](criterion, work)
+    )
+    return min(held, key=_rank, default=None)  # the first one wins a tie
+
+
+def _rank(criterion: Criterion) -> tuple[CriterionKind, bool]:
+    return criterion.kind, criterion.node is None
 
 
 def _is(found: object, wanted: object) -> bool:
@@ -173,7 +197,10 @@ NOTHING: Final = object()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
-    """A function that does a kind of work. `wanted` is the type of its second argument, or NOTHING."""
+    """A function that does a kind of work. `wanted` is the type of a payload that it takes, or NOTHING.
+
+    It gets up to `batch` items at a time, or those that come within `within` seconds of the first; None: a single one.
+    """
 
     name: str
     function: Callable[..., object]
@@ -181,9 +208,11 @@ class Handler:
     limits: Limits
     wanted: Any
     blocking: bool
+    batch: int | None = None
+    within: float = 0.0
 
     def arguments(self, item: Content) -> tuple[object, ...]:
-        """Return the function's arguments for an item; raise DecodeError for a payload that does not fit."""
+        """Return an item and, if the function takes it, its payload; raise DecodeError for a payload that does not fit."""
         if self.wanted is NOTHING:
             return (item,)
         if self.wanted is Element:
@@ -192,7 +221,13 @@ class Handler:
 
 
 def make_handler(
-    function: Callable[..., object], name: str | None, criterion: Criterion, limits: Limits
+    function: Callable[..., object],
+    name: str | None,
+    criterion: Criterion,
+    limits: Limits,
+    *,
+    batch: int | None = None,
+    within: float = 0.0,
 ) -> Handler:
     """Make a handler from a function's signature; raise TypeError, in one sentence, if it cannot be called."""
     called = name_of(function)
@@ -207,13 +242,35 @@ def make_handler(
             pass
         case [_, payload]:
             wanted = _annotation(function, payload.name, called)
+            if batch is not None:
+                wanted = _element_of(wanted, payload.name, called)
         case _:
-            raise TypeError(
-                f"The handler {called} takes (item) or (item, payload: SomeType), and nothing else."
+            takes = (
+                "(item) or (item, payload: SomeType)"
+                if batch is None
+                else "(items) or (items, payloads: list[SomeType])"
             )
+            raise TypeError(f"The handler {called} takes {takes}, and nothing else.")
     return Handler(
-        name or called, function, criterion, limits, wanted, blocking=not is_async(function)
+        name or called,
+        function,
+        criterion,
+        limits,
+        wanted,
+        blocking=not is_async(function),
+        batch=batch,
+        within=within,
     )
+
+
+def _element_of(hint: object, parameter: str, called: str) -> Any:  # noqa: ANN401
+    """Return the type of one payload of a handler that takes a list of them."""
+    of = get_args(hint)
+    if get_origin(hint) not in (list, Sequence) or len(of) != 1:
+        raise TypeError(
+            f"The handler {called} takes items in batches, so their payloads are a list: write {parameter}: list[SomeType]."
+        )
+    return of[0]
 
 
 def _annotation(function: Callable[..., object], parameter: str, called: str) -> Any:  # noqa: ANN401
@@ -237,8 +294,21 @@ def _annotation(function: Callable[..., object], parameter: str, called: str) ->
 F = TypeVar("F", bound="Callable[..., object]")
 
 NONE: Final = Criterion(CriterionKind.REST)
+WITHIN: Final = 1.0
+"""How long a batch is waited for, in seconds, unless a handler says otherwise."""
 MAX_RELEASE: Final = 60.0
 """The longest pause before an item without a handler is delivered again, in seconds."""
+
+
+class LimitsGiven(TypedDict, total=False):
+    """The limits of a handler, as `Handlers.handler` takes them."""
+
+    retries: int | None
+    backoff: Backoff | None
+    time_limit: Span | None
+    concurrency: int | None
+    retry_on: Errors | None
+    reject_on: Errors
 
 
 class Handlers:
@@ -256,17 +326,25 @@ class Handlers:
             check(one)
         self.middleware = middleware
         self._by_criterion: dict[Criterion, Handler] = {}
+        self._periodic: dict[str, Periodic] = {}
         unknown = _unknown(unknown_tries)
         self.nobody = Handler("nobody", unknown, NONE, Limits(), NOTHING, blocking=False)
         """Handles the items that no handler matches."""
 
     def __len__(self) -> int:
-        return len(self._by_criterion)
+        return len(self.declared())
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that handlers name, in the order of their declaration."""
+        named = [one.node for one in self._by_criterion if one.node is not None]
+        return tuple(dict.fromkeys(named))
 
     def handler(
         self,
         name: str | None = None,
         *,
+        node: str | Sequence[str] | None = None,
         element: str | None = None,
         json: str | None = None,
         header: str | None = None,
@@ -277,12 +355,16 @@ class Handlers:
         concurrency: int | None = None,
         retry_on: Errors | None = None,
         reject_on: Errors = (),
+        batch: int | None = None,
+        within: Span | None = None,
     ) -> Callable[[F], F]:
         """Declare the decorated function as the handler of some items; the function itself does not change.
 
         One of these arguments selects the items: `name`, the `type` of a JSON payload or the name of an element in
         any namespace; `element`, in Clark notation, "{urn:example}job"; `json`, a field; `header`. `equals` is the
-        value of the field or header, by default any. Without these, the handler matches all other items.
+        value of the field or header, by default any. Without these, the handler matches all other items. `node` is the
+        node of its items, or a list of nodes, by default any. Of two handlers that match in the same way, one that names
+        the node gets the item.
 
         The function takes `(item)`, or `(item, payload: SomeType)` for the result of `item.decode(SomeType)`, or for
         the payload as an `Element`. Its return value is the reply, if the item asks for one. A function that is not a
@@ -291,33 +373,116 @@ class Handlers:
         the reason TimeLimit. A thread cannot be cancelled: its item counts as failed, and may be delivered again
         while the thread still runs; the thread counts towards `concurrency` until it ends.
 
+        With `batch`, the function gets up to that many items at a time, or those that come within `within` (1 second) of
+        the first: `(items)`, which are `Items`, or `(items, payloads: list[SomeType])`, without the items whose payload
+        cannot be decoded. `Items.settle` decides on an item, and the function's return or exception on all others;
+        `time_limit` and `concurrency` are of calls, `retries`, `backoff` and middleware of each item. The worker's window
+        is at least as large as a batch.
+
         Raises ValueError or TypeError, in one sentence, for invalid arguments.
         """
         if callable(name):
             raise TypeError("Write @app.handler() with its parentheses.")
         _check_texts(name=name, element=element, json=json, header=header)
         criterion = _criterion(name, element, json, header, equals)
+        criteria = [replace(criterion, node=one) for one in _nodes(node)]
+        if batch is None and within is not None:
+            raise ValueError("within= is how long a batch is waited for: give batch= too.")
+        whole("batch", batch, 1)
+        seconds = span("within", WITHIN if within is None else within)
         limits = Limits(
             retries, backoff, time_limit, concurrency, retry_on=retry_on, reject_on=reject_on
         )
 
         def declare(function: F) -> F:
-            made = make_handler(function, name, criterion, limits)
-            if criterion in self._by_criterion:
-                both = f"{self._by_criterion[criterion].name} and {made.name}"
-                raise ValueError(f"The handlers {both} are of the same items.")
-            self._by_criterion[criterion] = made
+            made = make_handler(function, name, criterion, limits, batch=batch, within=seconds)
+            for one in criteria:
+                if one in self._by_criterion:
+                    both = f"{self._by_criterion[one].name} and {made.name}"
+                    raise ValueError(f"The handlers {both} are of the same items.")
+            self._by_criterion.update(dict.fromkeys(criteria, made))
             return function
 
         return declare
 
+    def periodic(
+        self,
+        cron: str,
+        *,
+        node: str,
+        id: str,  # noqa: A002 - the name of the attribute
+        zone: str = "UTC",
+        payload: object = None,
+        missed: Missed = "once",
+        priority: int = 0,
+        ttl: Span | None = None,
+        group: str | None = None,
+        **limits: Unpack[LimitsGiven],
+    ) -> Callable[[F], F]:
+        """Declare the decorated function as the handler of items that a schedule of the service publishes to `node`.
+
+        A worker that runs these handlers creates the schedule `id` when it starts, and changes it if it is otherwise; its
+        account has to be an administrator of the service. `cron` has five fields, or is a word such as @daily; its times are
+        those of `zone`. `payload` is JSON or an Element, by default `{"type": id}`. `missed` is what happens at times at which
+        the service did not run: `once` is one item for all, `skip` none, `all` one for each. The items have the header `schedule`,
+        with the id. `limits` are arguments of `handler`.
+
+        Raises ValueError or TypeError, in one sentence, for invalid arguments.
+        """
+        if callable(cron):
+            raise TypeError("Write @app.periodic with a cron line, a node and an id.")
+        task = Periodic(
+            cron,
+            node=node,
+            id=id,
+            zone=zone,
+            payload=payload,
+            missed=missed,
+            priority=priority,
+            ttl=ttl,
+            group=group,
+        )
+        declare_handler = self.handler(header=SCHEDULE, equals=id, node=node, **limits)
+
+        def declare(function: F) -> F:
+            if task.id in self._periodic:
+                raise ValueError(f"Two handlers declare the schedule {task.id!r}.")
+            declare_handler(function)
+            self._periodic[task.id] = task
+            return function
+
+        return declare
+
+    def schedules(self) -> list[Periodic]:
+        """Return the schedules that handlers declare."""
+        return list(self._periodic.values())
+
     def declared(self) -> list[Handler]:
         """Return the handlers in the order of their declaration."""
-        return list(self._by_criterion.values())
+        return list(dict.fromkeys(self._by_criterion.values()))
+
+    def check(self, nodes: Iterable[str]) -> None:
+        """Raise ConfigurationError for a node from which no handler takes items, though there are handlers."""
+        if any(one.node is None for one in self._by_criterion) or not len(self):
+            return
+        for node in nodes:
+            if node not in self.nodes:
+                raise ConfigurationError(
+                    f"No handler takes items of the node {node!r}: the handlers name {', '.join(self.nodes)}.",
+                    argument="node",
+                )
+
+    def largest_batch(self, node: str) -> int:
+        """Return how many items of a node one call of a handler may take."""
+        sizes = [
+            one.batch or 1 for mark, one in self._by_criterion.items() if mark.node in (None, node)
+        ]
+        return max(sizes, default=1)
 
     def choose(self, item: Item) -> Handler:
         """Return the handler that matches an item."""
-        criterion = choose(self._by_criterion, work_of(item.payload, item.headers))
+        work = work_of(item.payload, item.headers, item.node)
+        criterion = choose(self._by_criterion, work)
         return self.nobody if criterion is None else self._by_criterion[criterion]
 
 
@@ -325,6 +490,18 @@ def _check_texts(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} is {value!r}; a handler selects items by a text.")
+
+
+def _nodes(node: object) -> list[str | None]:
+    """Return the nodes; None stands for any. Raises TypeError or ValueError."""
+    if node is None:
+        return [None]
+    nodes = [node] if isinstance(node, str) else node
+    if not isinstance(nodes, Sequence) or not all(isinstance(one, str) for one in nodes):
+        raise TypeError(f"node is {node!r}; it takes the name of a node, or a list of names.")
+    if not nodes or not all(nodes):
+        raise ValueError("A handler's node must not be empty.")
+    return list(dict.fromkeys(nodes))
 
 
 def _criterion(

@@ -23,20 +23,14 @@ from pubqueue_xeps.errors import (
     Refused,
 )
 from pubqueue_xeps.log import log
+from pubqueue_xeps.wire.asking import CORRELATION, PLACE, REPLY_TO, bounded
 from pubqueue_xeps.wire.names import joined
 from pubqueue_xeps.wire.payloads.decoding import Content, header_of
 from pubqueue_xeps.wire.publication import NewItem, Published, carrying
-from pubqueue_xeps.wire.refusals import (
-    CORRELATION,
-    PLACE,
-    REPLY_TO,
-    Outcome,
-    Verdict,
-    bounded,
-    outcome_of,
-)
+from pubqueue_xeps.wire.refusals import Outcome, Verdict, outcome_of
 from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.times import span, until
+from pubqueue_xeps.wire.waits import Hold, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -46,6 +40,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.wire.publication import Carry
     from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.wire.waits import Signal, Woken
     from pubqueue_xeps.xep_0254.queueing import Delivered, Lock, Place
 
 
@@ -142,6 +137,21 @@ class ItemFacts(Content):
         return self.lock.published if self.lock else None
 
     @property
+    def woken(self) -> Woken | None:
+        """What has woken the item since a handler returned Hold: "signal" or "time"; None if it was never held."""
+        return self.delivered.wait.woken
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """The signals that are kept with the item, in order: those that have woken it, until a handler returns the next Hold, and those that it was not held for."""
+        return self.delivered.wait.signals
+
+    @property
+    def carried(self) -> Any:  # noqa: ANN401 - any value of JSON
+        """What a handler gave the item to carry by Hold, from JSON; None if there is nothing. Raises DecodeError if it is not JSON."""
+        return from_json(self.delivered.wait.carry)
+
+    @property
     def wants_reply(self) -> bool:
         """Whether the item was published by `Publisher.ask`, so that `reply` has an addressee."""
         to = self.headers.get(REPLY_TO, "")
@@ -171,6 +181,7 @@ class Item(ItemFacts):
         "begun",
         "carry",
         "delivered",
+        "handler",
         "is_perhaps_done",
         "lock",
         "lock_lost",
@@ -187,6 +198,8 @@ class Item(ItemFacts):
         self._replied = False
         self.is_perhaps_done = False
         """Whether a retract had no answer. Such an item is never unlocked; only the worker sets this."""
+        self.handler = ""
+        """The name of the handler that works on it, empty until then; the worker sets this."""
         self.lock_lost = asyncio.Event()
         self.lock = delivered.lock
         self.carry: Carry | None = None
@@ -309,8 +322,10 @@ class Item(ItemFacts):
         """Reply with a handler's return value, if a reply is wanted and was not sent yet, and the value is not None.
 
         A worker calls this with the return value of each handler. An exception raised by `reply` is a failure of the
-        handler.
+        handler. A Hold is no reply: it ends the work on the item for now.
         """
+        if isinstance(result, Hold):
+            raise Verdict("The item is held.", result)
         if result is not None and self.wants_reply and not self._replied:
             await self.reply(result)
 

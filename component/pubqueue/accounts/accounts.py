@@ -26,13 +26,14 @@ from msgspec import Struct
 
 from pubqueue.accounts import credentials
 from pubqueue.accounts.credentials import Bearer, Certificate, Plain, mark_of, subject_of
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import Jid, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.accounts.credentials import Credentials, Principals, Role, Scrypt, Subject, User
     from pubqueue.accounts.local_key import Claim, LocalKey
+    from pubqueue.model.entities import Millis
 
 
 log = structlog.get_logger(__name__)
@@ -69,7 +70,7 @@ class Denied(Struct, frozen=True):
 class Accounts:
     """The users of the configuration, and the principals that faces make of their addresses.
 
-    `service` is the domain of their accounts; `clock` returns seconds and is monotonic.
+    `service` is the domain of their accounts; `clock` returns seconds and is monotonic, `calendar` the seconds since 1970.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class Accounts:
         principals: Principals,
         service: str,
         clock: Callable[[], float] = time.monotonic,
+        calendar: Callable[[], float] = time.time,
     ) -> None:
+        self._calendar = calendar
+        self._seen: dict[str, tuple[Millis, str]] = {}
         self.principals = principals
         self._service, self._clock = service, clock
         self._key = secrets.token_bytes(32)
@@ -109,6 +113,10 @@ class Accounts:
     def users(self) -> tuple[User, ...]:
         """The users, by their names."""
         return tuple(self._users.values())
+
+    def seen(self, name: str) -> tuple[Millis, str] | None:
+        """Return when a user was last proven in this process, and at which face; None: not yet."""
+        return self._seen.get(name)
 
     async def prove(self, given: Credentials, *, face: str, peer: str) -> Proven | Denied:
         """Authenticate a peer of this address, at the face of this name.
@@ -173,6 +181,7 @@ class Accounts:
 
     def _take(self, users: Iterable[User]) -> None:
         self._users = {user.name: user for user in users}
+        self._seen = {name: seen for name, seen in self._seen.items() if name in self._users}
         named = {self._account(name): user.projects for name, user in self._users.items()}
         self.principals.assign(named)
         self._marks = {user.name: user.marks for user in self._users.values()}
@@ -218,6 +227,7 @@ class Accounts:
         if not user.may_enter(attempt.face):
             return self._refuse(attempt, user.name, "its faces do not include this one")
         mark = mark_of(f"{attempt.scheme} {way}")
+        self._seen[user.name] = seconds(self._calendar()), attempt.face
         return Proven(user.name, self._account(user.name), attempt.face, mark)
 
     def _account(self, name: str) -> Jid:

@@ -31,6 +31,7 @@ class ConnectionsRow(Struct, frozen=True):
     subscriptions: int | None
     nodes: tuple[str, ...]
     holds: int | None
+    quiet: bool | None
 
 class DeadRow(Struct, frozen=True):
     id: str
@@ -92,6 +93,7 @@ class ItemRow(Struct, frozen=True):
     from_: str | None
     publisher: str | None
     seq: int | None
+    payload: str | None
 
 class ItemsRow(Struct, frozen=True):
     id: str
@@ -108,6 +110,11 @@ class ItemsRow(Struct, frozen=True):
     deadline: datetime | None
     due: datetime | None
     expires: datetime | None
+    delivered: datetime | None
+    done: datetime | None
+    worker: str | None
+    waits_for: tuple[str, ...]
+    since: datetime | None
 
 class MessagesDropRow(Struct, frozen=True):
     count: int | None
@@ -159,10 +166,15 @@ class PeekRow(Struct, frozen=True):
     deadline: datetime | None
     due: datetime | None
     expires: datetime | None
+    delivered: datetime | None
+    done: datetime | None
+    worker: str | None
     headers: tuple[str, ...]
     size: int | None
     content: str | None
     payload: str | None
+    waits_for: tuple[str, ...]
+    signals: tuple[str, ...]
 
 class PurgeRow(Struct, frozen=True):
     count: int | None
@@ -189,6 +201,10 @@ class QueuesRow(Struct, frozen=True):
     left_out: int | None
     left_out_why: str | None
     items: int | None
+    held: int | None
+
+class QuietWorkerRow(Struct, frozen=True):
+    count: int | None
 
 class ReasonsRow(Struct, frozen=True):
     reason: str
@@ -218,6 +234,9 @@ class RegistrationListRow(Struct, frozen=True):
     error: str | None
 
 class ReleaseRow(Struct, frozen=True):
+    count: int | None
+
+class ResumeWorkerRow(Struct, frozen=True):
     count: int | None
 
 class ScheduleFireRow(Struct, frozen=True):
@@ -278,6 +297,11 @@ class ServiceRow(Struct, frozen=True):
     near: int | None
     nearest: tuple[str, ...]
 
+class SignalRow(Struct, frozen=True):
+    state: str | None
+    wakes: bool | None
+    again: bool | None
+
 class WorkersRow(Struct, frozen=True):
     jid: str
     state: str | None
@@ -296,7 +320,13 @@ class Admin(Session):
         | None = None,
     ) -> Done: ...
     def alerts(
-        self, *, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        state: Literal["any", "raised", "over", "failing"] | None = None,
+        sort: Literal["name", "since"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[AlertsRow]: ...
     async def cancel(self, node: str, item: Sequence[str]) -> CancelRow: ...
     def connections(
@@ -304,6 +334,9 @@ class Admin(Session):
         *,
         account: str | None = None,
         subscribed: str | None = None,
+        match: str | None = None,
+        state: Literal["any", "idle", "busy", "quiet"] | None = None,
+        sort: Literal["name", "holds", "connected"] | None = None,
         after: str | None = None,
         max: int | None = None,
     ) -> AsyncIterator[ConnectionsRow]: ...
@@ -348,7 +381,7 @@ class Admin(Session):
         self,
         node: str,
         *,
-        state: Literal["dead", "locked", "queued", "delayed", "all"] | None = None,
+        state: Literal["dead", "locked", "queued", "delayed", "held", "done", "all"] | None = None,
         reason: str | None = None,
         after: int | None = None,
         max: int | None = None,
@@ -362,7 +395,15 @@ class Admin(Session):
     ) -> Done: ...
     async def node_delete(self, node: str) -> Done: ...
     def node_members(
-        self, node: str, *, after: str | None = None, max: int | None = None
+        self,
+        node: str,
+        *,
+        match: str | None = None,
+        affiliation: Literal["any", "owner", "publisher", "publish-only", "member", "outcast"]
+        | None = None,
+        sort: Literal["name", "affiliation"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[NodeMembersRow]: ...
     async def node_set(self, node: str, settings: Sequence[str] | Mapping[str, object]) -> Done: ...
     def node_settings(
@@ -396,6 +437,7 @@ class Admin(Session):
     def queues(
         self, *, match: str | None = None, after: str | None = None, max: int | None = None
     ) -> AsyncIterator[QueuesRow]: ...
+    async def quiet_worker(self, node: str, worker: str) -> QuietWorkerRow: ...
     def reasons(
         self, node: str, *, after: str | None = None, max: int | None = None
     ) -> AsyncIterator[ReasonsRow]: ...
@@ -413,11 +455,20 @@ class Admin(Session):
     async def registration_enable(self, node: str, registration: str) -> RegistrationEnableRow: ...
     async def registration_end(self, node: str, registration: str) -> RegistrationEndRow: ...
     def registration_list(
-        self, *, node: str | None = None, after: str | None = None, max: int | None = None
+        self,
+        *,
+        node: str | None = None,
+        match: str | None = None,
+        state: Literal["any", "active", "disabled", "failing"] | None = None,
+        sort: Literal["name", "failures"] | None = None,
+        reason: str | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[RegistrationListRow]: ...
     async def release(self, node: str, item: Sequence[str]) -> ReleaseRow: ...
     async def resume(self, node: str) -> Done: ...
     async def resume_publishing(self, node: str) -> Done: ...
+    async def resume_worker(self, node: str, worker: str) -> ResumeWorkerRow: ...
     async def schedule_add(
         self,
         name: str,
@@ -448,15 +499,32 @@ class Admin(Session):
     ) -> Done: ...
     async def schedule_fire(self, schedule: str) -> ScheduleFireRow: ...
     def schedule_list(
-        self, *, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        state: Literal["any", "running", "paused", "not-enabled", "failing"] | None = None,
+        sort: Literal["name", "next", "last"] | None = None,
+        reason: str | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[ScheduleListRow]: ...
     async def schedule_pause(self, schedule: str) -> Done: ...
     async def schedule_remove(self, schedule: str) -> Done: ...
     async def schedule_resume(self, schedule: str) -> Done: ...
     async def schedule_show(self, schedule: str) -> ScheduleShowRow: ...
     async def service(self) -> ServiceRow: ...
+    async def signal(
+        self, node: str, item: str, signal: str, *, data: str | None = None, id: str | None = None
+    ) -> SignalRow: ...
     def workers(
-        self, node: str, *, after: str | None = None, max: int | None = None
+        self,
+        node: str,
+        *,
+        match: str | None = None,
+        state: Literal["any", "available", "away", "quiet"] | None = None,
+        sort: Literal["name", "holds", "window", "unanswered"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[WorkersRow]: ...
 
 class BlockingAdmin(BlockingSession):
@@ -469,7 +537,13 @@ class BlockingAdmin(BlockingSession):
         | None = None,
     ) -> Done: ...
     def alerts(
-        self, *, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        state: Literal["any", "raised", "over", "failing"] | None = None,
+        sort: Literal["name", "since"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[AlertsRow]: ...
     def cancel(self, node: str, item: Sequence[str]) -> CancelRow: ...
     def connections(
@@ -477,6 +551,9 @@ class BlockingAdmin(BlockingSession):
         *,
         account: str | None = None,
         subscribed: str | None = None,
+        match: str | None = None,
+        state: Literal["any", "idle", "busy", "quiet"] | None = None,
+        sort: Literal["name", "holds", "connected"] | None = None,
         after: str | None = None,
         max: int | None = None,
     ) -> Iterator[ConnectionsRow]: ...
@@ -521,7 +598,7 @@ class BlockingAdmin(BlockingSession):
         self,
         node: str,
         *,
-        state: Literal["dead", "locked", "queued", "delayed", "all"] | None = None,
+        state: Literal["dead", "locked", "queued", "delayed", "held", "done", "all"] | None = None,
         reason: str | None = None,
         after: int | None = None,
         max: int | None = None,
@@ -535,7 +612,15 @@ class BlockingAdmin(BlockingSession):
     ) -> Done: ...
     def node_delete(self, node: str) -> Done: ...
     def node_members(
-        self, node: str, *, after: str | None = None, max: int | None = None
+        self,
+        node: str,
+        *,
+        match: str | None = None,
+        affiliation: Literal["any", "owner", "publisher", "publish-only", "member", "outcast"]
+        | None = None,
+        sort: Literal["name", "affiliation"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[NodeMembersRow]: ...
     def node_set(self, node: str, settings: Sequence[str] | Mapping[str, object]) -> Done: ...
     def node_settings(self, node: str, *, max: int | None = None) -> Iterator[NodeSettingsRow]: ...
@@ -567,6 +652,7 @@ class BlockingAdmin(BlockingSession):
     def queues(
         self, *, match: str | None = None, after: str | None = None, max: int | None = None
     ) -> Iterator[QueuesRow]: ...
+    def quiet_worker(self, node: str, worker: str) -> QuietWorkerRow: ...
     def reasons(
         self, node: str, *, after: str | None = None, max: int | None = None
     ) -> Iterator[ReasonsRow]: ...
@@ -582,11 +668,20 @@ class BlockingAdmin(BlockingSession):
     def registration_enable(self, node: str, registration: str) -> RegistrationEnableRow: ...
     def registration_end(self, node: str, registration: str) -> RegistrationEndRow: ...
     def registration_list(
-        self, *, node: str | None = None, after: str | None = None, max: int | None = None
+        self,
+        *,
+        node: str | None = None,
+        match: str | None = None,
+        state: Literal["any", "active", "disabled", "failing"] | None = None,
+        sort: Literal["name", "failures"] | None = None,
+        reason: str | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[RegistrationListRow]: ...
     def release(self, node: str, item: Sequence[str]) -> ReleaseRow: ...
     def resume(self, node: str) -> Done: ...
     def resume_publishing(self, node: str) -> Done: ...
+    def resume_worker(self, node: str, worker: str) -> ResumeWorkerRow: ...
     def schedule_add(
         self,
         name: str,
@@ -617,13 +712,30 @@ class BlockingAdmin(BlockingSession):
     ) -> Done: ...
     def schedule_fire(self, schedule: str) -> ScheduleFireRow: ...
     def schedule_list(
-        self, *, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        state: Literal["any", "running", "paused", "not-enabled", "failing"] | None = None,
+        sort: Literal["name", "next", "last"] | None = None,
+        reason: str | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[ScheduleListRow]: ...
     def schedule_pause(self, schedule: str) -> Done: ...
     def schedule_remove(self, schedule: str) -> Done: ...
     def schedule_resume(self, schedule: str) -> Done: ...
     def schedule_show(self, schedule: str) -> ScheduleShowRow: ...
     def service(self) -> ServiceRow: ...
+    def signal(
+        self, node: str, item: str, signal: str, *, data: str | None = None, id: str | None = None
+    ) -> SignalRow: ...
     def workers(
-        self, node: str, *, after: str | None = None, max: int | None = None
+        self,
+        node: str,
+        *,
+        match: str | None = None,
+        state: Literal["any", "available", "away", "quiet"] | None = None,
+        sort: Literal["name", "holds", "window", "unanswered"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[WorkersRow]: ...

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tomllib
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -34,12 +36,22 @@ from pubqueue.rules import definitions as rules
 from pubqueue.rules.definitions import KIND, STATES, Definition, Steps, defined
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
 from pubqueue.rules.nodeconfig import Settings, configure
-from pubqueue_xeps.errors import ConfigurationError
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import (
+        AsyncIterable,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+    )
 
     from pubqueue.admin.session import Link
+
+    Present = tuple[Definition, dict[str, str]]
+    """What defines a node now, and the settings that are its state."""
 
 
 # As text: tables `[[node]]` with the words of the service's configuration, so that they can be pasted there; or a line of JSON each.
@@ -47,9 +59,18 @@ if TYPE_CHECKING:
 OF_QUEUES: Final = frozenset(
     {
         *("lock_timeout", "lock_longest", "unused_expire", "expired", "keep_done", "max_failures"),
+        *("done_ttl", "done_max"),
         *("dead_letter_node", "dead_ttl", "dead_max", "source", "filter", "backoff_min"),
         *("backoff_max", "backoff_jitter", "dedup_window", "max_queue_requests", "group_limit"),
-        *("group_ahead", "rate", "qos", "unsubscribe_on_unavailable", "max_bytes"),
+        *(
+            "group_ahead",
+            "fair",
+            "weights",
+            "rate",
+            "qos",
+            "unsubscribe_on_unavailable",
+            "max_bytes",
+        ),
         *("paused", "publish_paused", "event_log"),
     }
 )
@@ -252,23 +273,54 @@ async def exported(link: Link, match: str | None = None) -> AsyncIterator[NodeTa
         ServiceUnavailable: no answer can come.
 
     """
-    fed: list[str] = []
-    async for name in names_of_nodes(link, match):
-        found = await _present(link, NodeName(name))
-        if found is not None and found[0].settings.get("source"):
-            fed.append(name)
-        elif found is not None:
-            yield table_of(found[0])
-    for name in fed:
-        found = await _present(link, NodeName(name))
+    fed: list[NodeTable] = []
+    async for _, found in _all_present(link, names_of_nodes(link, match)):
         if found is not None:
-            yield table_of(found[0])
+            definition = found[0]
+            if definition.settings.get("source"):
+                fed.append(table_of(definition))
+            else:
+                yield table_of(definition)
+    for table in fed:
+        yield table
 
 
-async def names_of_nodes(link: Link, match: str | None) -> AsyncIterator[str]:
+async def names_of_nodes(link: Link, match: str | None) -> AsyncIterator[NodeName]:
     """Yield the names of the nodes that the account manages."""
     async for name, _ in _sizes(link, match):
-        yield name
+        yield NodeName(name)
+
+
+AT_ONCE: Final = 8
+"""Nodes that are asked for, or changed, at the same time: a request takes mostly the time of the way there and back."""
+
+
+async def _all_present(
+    link: Link, names: AsyncIterable[NodeName]
+) -> AsyncIterator[tuple[NodeName, Present | None]]:
+    """Yield the definition of each node, None if it is gone, in order, and ask for some ahead."""
+    asked: deque[tuple[NodeName, asyncio.Task[Present | None]]] = deque()
+    try:
+        async for name in names:
+            asked.append((name, asyncio.create_task(_present(link, name), name="definition")))
+            if len(asked) == AT_ONCE:
+                first, task = asked[0]
+                yield first, await task
+                asked.popleft()
+        while asked:
+            first, task = asked[0]
+            yield first, await task
+            asked.popleft()
+    finally:
+        await _ended(task for _, task in asked)
+
+
+async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait for their ends."""
+    left = list(tasks)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _sizes(link: Link, match: str | None) -> AsyncIterator[tuple[str, int]]:
@@ -278,7 +330,7 @@ async def _sizes(link: Link, match: str | None) -> AsyncIterator[tuple[str, int]
             yield str(row["node"]), int(str(row["items"] or 0))
 
 
-async def _present(link: Link, node: NodeName) -> tuple[Definition, dict[str, str]] | None:
+async def _present(link: Link, node: NodeName) -> Present | None:
     """Return what defines a node now, and the settings that are its state; None if it has been deleted."""
     words = {"node": (node,)}
     try:
@@ -354,9 +406,13 @@ async def planned(
     wanted = [one for one in definitions if not match or match.lower() in one.node.lower()]
     there = {name: items async for name, items in _sizes(link, match)}
     same, found = 0, []
-    for one in rules.ordered(wanted):
-        present = await _present(link, one.node) if one.node in there else None
-        stands, states = present or (None, {})
+    ordered = {one.node: one for one in rules.ordered(wanted)}
+    present = {
+        name: known
+        async for name, known in _all_present(link, _each(ordered.keys() & there.keys()))
+    }
+    for one in ordered.values():
+        stands, states = present.pop(one.node, None) or (None, {})
         steps = rules.steps(one, stands, states, link.about.account)
         if steps:
             found.append((one, steps))
@@ -377,6 +433,11 @@ async def planned(
     return Plan(tuple(found), deleted, same, tuple(unplaced))
 
 
+async def _each(names: Iterable[NodeName]) -> AsyncIterator[NodeName]:
+    for name in sorted(names):
+        yield name
+
+
 async def _exists(link: Link, node: str) -> bool:
     try:
         await link.perform(SETTINGS, {"node": (node,)})
@@ -386,25 +447,77 @@ async def _exists(link: Link, node: str) -> bool:
 
 
 async def applied(link: Link, plan: Plan) -> AsyncIterator[str]:
-    """Do what is planned, and yield the name of each node when it is done. What is done stays if a later node fails.
+    """Do what is planned, and yield the name of each node when it is done. What is done stays if another node fails.
+
+    Up to eight nodes are done at the same time, each after those that its settings name. If one fails, those that are begun are done.
 
     Raises:
         OperationRefused: the service refuses a change; the error begins with the node.
         ServiceUnavailable: no answer can come; what was sent may have been done.
 
     """
-    for definition, steps in plan.steps:
-        try:
-            await _do(link, definition, steps)
-        except OperationRefused as refused:
-            raise _at(definition.node, refused) from None
-        yield definition.node
-    for node in plan.deleted:
-        try:
-            await link.perform(DELETE, {"node": (node,)})
-        except OperationRefused as refused:
-            raise _at(node, refused) from None
+    doing = [
+        (one.node, frozenset(rules.named(one)), partial(_do, link, one, steps))
+        for one, steps in plan.steps
+    ]
+    async for node in _side_by_side(doing):
         yield node
+    deleting = [
+        (NodeName(name), frozenset[NodeName](), partial(link.perform, DELETE, {"node": (name,)}))
+        for name in plan.deleted
+    ]
+    async for node in _side_by_side(deleting):
+        yield node
+
+
+async def _side_by_side(
+    work: Iterable[tuple[NodeName, frozenset[NodeName], Callable[[], Awaitable[object]]]],
+) -> AsyncIterator[NodeName]:
+    """Do what is to be done at each node, some at the same time, each after the nodes that it comes after; yield them in order.
+
+    If one fails, no other is begun, and those that are under way are waited for.
+    """
+    going_on: dict[NodeName, asyncio.Task[None]] = {}
+    failed: PubqueueError | None = None
+    try:
+        for node, after, do in work:
+            while failed is None and (len(going_on) == AT_ONCE or not after.isdisjoint(going_on)):
+                first, failed = await _first_done(going_on)
+                if failed is None:
+                    yield first
+            if failed is not None:
+                break
+            going_on[node] = asyncio.create_task(_done_at(node, do()), name="definition")
+        while going_on:
+            first, problem = await _first_done(going_on)
+            if problem is None:
+                yield first
+            failed = failed or problem
+    finally:
+        await asyncio.gather(*going_on.values(), return_exceptions=True)
+    if failed is not None:
+        raise failed
+
+
+async def _first_done(
+    going_on: dict[NodeName, asyncio.Task[None]],
+) -> tuple[NodeName, PubqueueError | None]:
+    """Wait for the first, and return it with how it failed, if it has."""
+    node = next(iter(going_on))
+    problem: PubqueueError | None = None
+    try:
+        await going_on[node]
+    except PubqueueError as raised:
+        problem = raised
+    del going_on[node]
+    return node, problem
+
+
+async def _done_at(node: str, doing: Awaitable[object]) -> None:
+    try:
+        await doing
+    except OperationRefused as refused:
+        raise _at(node, refused) from None
 
 
 def _at(node: str, refused: OperationRefused) -> OperationRefused:

@@ -34,6 +34,9 @@ MAX_ANSWER: Final = 64 << 20
 IDLE: Final = 10.0
 """Seconds after which a connection is not used again: the service, or a proxy, may be about to close it."""
 
+AT_ONCE: Final = 8
+"""Requests that are sent at the same time."""
+
 PORTS: Final = {"http": 80, "https": 443}
 
 NO_HTTPS: Final = "If it serves plain HTTP, write http://, which is for this machine alone."
@@ -187,14 +190,14 @@ class ForeignAnswerError(ServiceUnavailable):
 
 
 class HttpClient:
-    """Sends requests to one address, one after the other."""
+    """Sends requests to one address, some at the same time, each over a connection of its own."""
 
     def __init__(self, address: Address, identity: Identity, timeout: float) -> None:
         self.address, self.identity = address, identity
         self._timeout = timeout
-        self._connection: http.client.HTTPConnection | None = None
-        self._used = 0.0
-        self._turn = asyncio.Lock()
+        self._free: list[tuple[http.client.HTTPConnection, float]] = []
+        """Connections without a request, each with the time when it was used last."""
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self.tls: tuple[str, str, int] | None = None
         """The TLS of the last connection: version, cipher and bits."""
         self._context = _context(address, verified=isinstance(identity, Login))
@@ -217,13 +220,14 @@ class HttpClient:
         headers = {"Authorization": field, "Accept": "application/json"}
         if body:
             headers["Content-Type"] = "application/json"
-        async with self._turn:
+        used: list[http.client.HTTPConnection] = []
+        async with self._turns:
             try:
                 answer = await in_thread(
-                    lambda: self._exchange(method, target, body, headers), "pubqueue http"
+                    lambda: self._exchange(method, target, body, headers, used), "pubqueue http"
                 )
             except BaseException:
-                self.close()
+                _close(used)
                 raise
         assert isinstance(answer, Answer)
         if is_judged and not self.identity.is_answer(word, answer):
@@ -233,16 +237,21 @@ class HttpClient:
         return answer
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            if self._connection.sock is not None:
-                with suppress(OSError):  # a thread may still wait for the answer
-                    self._connection.sock.shutdown(socket.SHUT_RDWR)
-            self._connection.close()
-        self._connection = None
+        """Close the connections."""
+        _close([connection for connection, _ in self._free])
+        self._free.clear()
 
-    def _exchange(self, method: str, target: str, body: bytes, headers: dict[str, str]) -> Answer:
+    def _exchange(
+        self,
+        method: str,
+        target: str,
+        body: bytes,
+        headers: dict[str, str],
+        used: list[http.client.HTTPConnection],
+    ) -> Answer:
+        """Exchange a request and its answer over a connection, which is then in `used`."""
         connection = self._connected()
+        used.append(connection)
         try:
             connection.request(method, target, body or None, headers)
             response = connection.getresponse()
@@ -257,17 +266,18 @@ class HttpClient:
             raise self._no_answer(problem) from None
         if len(read) > MAX_ANSWER:
             raise ForeignAnswerError(f"{self.address.shown} sends more than any answer has.")
-        self._used = monotonic()
+        self._free.append((connection, monotonic()))
         kind = response.headers.get_content_type()
         proof = response.headers.get(local_key.PROOF, "")
         return Answer(response.status, kind, read, proof, response.headers.get("Location", ""))
 
     def _connected(self) -> http.client.HTTPConnection:
-        """Return the connection, which is a new one unless the last one was used recently."""
-        if self._connection is not None and self._connection.sock is not None:
-            if monotonic() - self._used < IDLE:
-                return self._connection
-            self._connection.close()
+        """Return a connection, which is a new one unless one was used recently and is free."""
+        while (free := self._next_free()) is not None:
+            connection, used = free
+            if connection.sock is not None and monotonic() - used < IDLE:
+                return connection
+            connection.close()
         where = self.address
         made: http.client.HTTPConnection
         if self._context is None:
@@ -289,10 +299,15 @@ class HttpClient:
         except OSError as problem:
             why = problem.strerror or str(problem)
             raise ServerUnreachable(f"{where.shown} cannot be reached: {why}.") from None
-        self._connection, self._used = made, monotonic()
         if isinstance(made.sock, ssl.SSLSocket) and (cipher := made.sock.cipher()):
             self.tls = made.sock.version() or "TLS", cipher[0], cipher[2]
         return made
+
+    def _next_free(self) -> tuple[http.client.HTTPConnection, float] | None:
+        try:
+            return self._free.pop()
+        except IndexError:  # another thread may have taken the last one
+            return None
 
     def _no_answer(self, problem: Exception) -> ServiceUnavailable:
         shown = self.address.shown
@@ -302,6 +317,14 @@ class HttpClient:
             return ForeignAnswerError(f"{shown} does not speak HTTP.")
         hint = "" if self._context else "; if it serves https, write https://"
         return ServiceUnavailable(f"{shown} ended the connection without an answer{hint}.")
+
+
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    for connection in connections:
+        if connection.sock is not None:
+            with suppress(OSError):  # a thread may still wait for the answer
+                connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
 
 
 def _context(address: Address, *, verified: bool) -> ssl.SSLContext | None:

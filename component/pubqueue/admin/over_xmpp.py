@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from slixmpp.exceptions import IqError
 
@@ -13,9 +13,7 @@ from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
-from pubqueue_xeps.wire.requests import IqRequest
-from pubqueue_xeps.wire.xml_text import content, quote
+from pubqueue_xeps.wire.requests import commands
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from pubqueue.operations.model import Operation, Value
     from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.xmpp_client import Client
-
-FORM_TYPE: Final = f"{PUBQUEUE}#operation"
 
 
 class XmppLink(Link):
@@ -38,7 +34,7 @@ class XmppLink(Link):
 
     async def perform(self, operation: Operation, words: Mapping[str, tuple[str, ...]]) -> Page:
         """Execute the command of the operation."""
-        question = IqRequest("set", operation.label, _command(operation, words))
+        question = commands.perform(operation.name, operation.label, words)
         try:
             answer = await ask(self.client, self.about.service, question, self._timeout)
         except IqError as error:
@@ -56,50 +52,25 @@ class XmppLink(Link):
         return secured.version(), name, bits
 
     def _read(self, operation: Operation, answer: Element) -> Page:
-        command = answer.find(f"{{{COMMANDS}}}command")
-        form = None if command is None else command.find(f"{{{DATA}}}x")
-        known = {} if form is None else _fields(form)
-        if command is None or form is None or known.get("FORM_TYPE") != (FORM_TYPE,):
+        performed = commands.read(answer)
+        if performed is None:
             raise self._unknown(operation)
-        note = command.find(f"{{{COMMANDS}}}note")
+        known = performed.known
         now = known.get("now", ())
         ends = {name: int(known[name][0]) for name in ("oldest", "newest") if known.get(name)}
         return Page(
-            note="" if note is None else note.text or "",
-            rows=tuple(_row(operation, item) for item in form.iterfind(f"{{{DATA}}}item")),
+            note=performed.note,
+            rows=tuple(_row(operation, row) for row in performed.rows),
             through="".join(known.get("through", ())),
             more=known.get("more") == ("1",),
             now=moment(now[0]) if now else None,
-            warns=note is not None and note.get("type") == "warn",
+            warns=performed.warns,
             **ends,
         )
 
 
-def _command(operation: Operation, words: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the command that performs the operation in one step."""
-    fields = _field("FORM_TYPE", (FORM_TYPE,)) + "".join(_field(*each) for each in words.items())
-    node = quote(f"{PUBQUEUE}#{operation.name}")
-    x = f"<x xmlns='{DATA}' type='submit'>{fields}</x>"
-    return f"<command xmlns='{COMMANDS}' node={node} action='execute'>{x}</command>"
-
-
-def _field(var: str, values: tuple[str, ...]) -> str:
-    inner = "".join(f"<value>{content(value)}</value>" for value in values)
-    return f"<field var={quote(var)}>{inner}</field>"
-
-
-def _fields(element: Element) -> dict[str, tuple[str, ...]]:
-    return {
-        field.get("var", ""): tuple(
-            value.text or "" for value in field.iterfind(f"{{{DATA}}}value")
-        )
-        for field in element.iterfind(f"{{{DATA}}}field")
-    }
-
-
-def _row(operation: Operation, item: Element) -> dict[str, Value]:
+def _row(operation: Operation, values: Mapping[str, tuple[str, ...]]) -> dict[str, Value]:
     """Return the cells of the known columns; a later version may have others."""
-    values = _fields(item)
     return {
         column.name: value_of(column.cell, values.get(column.name, ()))
         for column in operation.columns

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "emulator": ("pubqueue.cli.emulator", "grpc"),
     "events": ("pubqueue.cli.events", ""),
     "migrate": ("pubqueue.cli.stores", "server"),
+    "outbox": ("pubqueue.cli.outbox", ""),
     "publish": ("pubqueue.cli.publish", ""),
     "restore": ("pubqueue.cli.stores", "server"),
     "serve": ("pubqueue.cli.service", "server"),

@@ -14,6 +14,7 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, st
 from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
+from pubqueue.operations.clients import CONNECTIONS, KEPT
 from pubqueue.operations.items import (
     CANCEL,
     DEAD,
@@ -23,7 +24,7 @@ from pubqueue.operations.items import (
     OTHERS_GET_THEM,
     REASONS,
     REDRIVE,
-    RELEASE,
+    SIGNAL,
 )
 from pubqueue.operations.model import (
     CANNOT_BE_UNDONE,
@@ -34,7 +35,8 @@ from pubqueue.operations.model import (
     noun,
 )
 from pubqueue.operations.nodes import AFFILIATE, CREATE, DELETE, MEMBERS, QUEUES, ROLES, SETTINGS
-from pubqueue.operations.schedules import CHANGE, REMOVE
+from pubqueue.operations.schedules import CHANGE
+from pubqueue.operations.service import WORKERS
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.dead_letters import DEATHS_LOOKED_AT
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from pubqueue.operations.model import Operation, Parameter, Value
 
     Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+    Asked = tuple[str, Callable[[], str]]
+    """A question, and what returns it with the numbers that the service has."""
 
 
 # A command from its operation: parameters become arguments and options, and the answer is printed as its kind is.
@@ -68,14 +72,17 @@ class Call:
     @property
     def node(self) -> str:
         """The node, empty if there is none."""
-        return "".join(self.given.get("node", ()))
+        return self.one("node")
+
+    def one(self, name: str) -> str:
+        """Return the value of a parameter, empty if there is none."""
+        return "".join(self.given.get(name, ()))
 
 
 def perform(operation: Operation, call: Call) -> None:
     """Perform an operation, after a confirmation if it needs one, and print its result."""
-    if operation.sure:
-        sentence = operation.confirmation(call.node)
-        ask(call, sentence, lambda: f"{_contents(call)}{sentence}")
+    if (question := question_of(operation)) is not None:
+        ask(call, *question(operation, call))
     if _is_list(operation):
         write_list(operation, call)
         return
@@ -140,6 +147,9 @@ def command_of(
         **values: Any,  # noqa: ANN401  # as click has read them
     ) -> None:
         known = [one for one in operation.parameters if one.name in values]
+        for one in known:  # a service that is older than a choice needs no word of it
+            if not operation.changes and one.choices and values[one.name] == one.usual:
+                values[one.name] = None
         given = words(**{one.name: _value(one, values.pop(one.name)) for one in known})
         do(operation, Call(where, given, as_json, most, yes), **values)
 
@@ -149,7 +159,7 @@ def command_of(
         *(_taking(one, operation, needed=needed, left_out=one.name == left_out) for one in own),
         *options,
     ]
-    decorators += [sure] if operation.sure else []
+    decorators += [sure] if question_of(operation) is not None else []
     decorators += [paging] if operation.place and _is_list(operation) else []
     command: Callable[..., None] = answering(called)
     for decorator in reversed(decorators):
@@ -172,7 +182,7 @@ def _taking(
 ) -> Decorator:
     """Return what gives a command the parameter: as an argument if it is necessary or a list, otherwise as an option."""
     several, needs = parameter.kind is ParameterKind.LINES, _is_needed(parameter)
-    if not parameter.option and (needs or several):
+    if not parameter.option and (needs or several or left_out):
         metavar = parameter.metavar or parameter.name.upper()
         if several:
             metavar = f"{metavar}..." if needs else f"[{metavar}]..."
@@ -264,6 +274,105 @@ def write_list(operation: Operation, call: Call) -> None:
     run(call.where, work)
 
 
+# Questions before something is taken away: with the numbers of what is named, and on a terminal with those that the service has.
+
+
+def question_of(operation: Operation) -> Callable[[Operation, Call], Asked] | None:
+    """Return what a command asks before it, None for nothing."""
+    return QUESTIONS.get(operation.name, _sized if operation.sure else None)
+
+
+def _sized(operation: Operation, call: Call) -> Asked:
+    sentence = operation.confirmation(call.node)
+    return sentence, lambda: f"{_contents(call)}{sentence}"
+
+
+def _stated(sentence: str) -> Asked:
+    """Return a question that has its numbers from what is named."""
+    return sentence, lambda: sentence
+
+
+def _named_items(call: Call) -> str:
+    items = tuple(dict.fromkeys(call.given.get("item", ())))
+    return f"{count(len(items), 'named item')} of {call.node}"
+
+
+def _to_cancel(_operation: Operation, call: Call) -> Asked:
+    what = f"{_named_items(call)} will be removed, including those that workers hold."
+    return _stated(f"{what}{CANNOT_BE_UNDONE}")
+
+
+def _to_release(_operation: Operation, call: Call) -> Asked:
+    return _stated(f"{_named_items(call)} will be unlocked. {OTHERS_GET_THEM}")
+
+
+def _schedule(_operation: Operation, call: Call) -> Asked:
+    name = call.one("schedule")
+    return _stated(f"1 schedule will be removed: {name}.{CANNOT_BE_UNDONE}")
+
+
+def _registration(_operation: Operation, call: Call) -> Asked:
+    return _stated(f"1 registration of {call.node} will end: {call.one('registration')}.")
+
+
+def _worker(_operation: Operation, call: Call) -> Asked:
+    jid, keeps = call.one("worker"), call.one("release") == "0"
+    sentence = f"The subscription of {jid} to {call.node} will end."
+    sentence += "" if keeps else " Other workers get what it holds."
+    given = words(node=call.node, match=jid)
+    return sentence, lambda: f"{_held(call, WORKERS, given, ('jid', jid), 'in_flight')}{sentence}"
+
+
+def _connection(_operation: Operation, call: Call) -> Asked:
+    address = call.one("connection")
+    sentence = f"The connection {address} will end. Other workers get what it holds."
+    given = words(match=address)
+    return (
+        sentence,
+        lambda: f"{_held(call, CONNECTIONS, given, ('address', address), 'holds')}{sentence}",
+    )
+
+
+def _messages(_operation: Operation, call: Call) -> Asked:
+    account = call.one("account")
+    end = f"of {account} will be dropped.{CANNOT_BE_UNDONE}"
+
+    def counted() -> str:
+        given = words(after=account[:-1])
+        row = _row(call, KEPT, given, ("account", account))
+        return f"{count(int(str(row['messages'])) if row else 0, 'message')} {end}"
+
+    return f"All messages that are held {end}", counted
+
+
+def _held(
+    call: Call,
+    operation: Operation,
+    given: dict[str, tuple[str, ...]],
+    which: tuple[str, str],
+    column: str,
+) -> str:
+    """Return how many items a worker holds, in a sentence; empty if the service does not know it."""
+    row = _row(call, operation, given, which)
+    return f"{which[1]} holds {count(int(str(row[column])), 'item')}. " if row else ""
+
+
+def _row(
+    call: Call, operation: Operation, given: dict[str, tuple[str, ...]], which: tuple[str, str]
+) -> Mapping[str, Value] | None:
+    """Return the row with this value in a column, None if there is none."""
+    found: list[Mapping[str, Value]] = []
+
+    async def work(link: Link) -> None:
+        async for page in link.pages(operation, given):
+            found.extend(row for row in page.rows if row[which[0]] == which[1])
+            if found:
+                return
+
+    run(call.where, work)
+    return found[0] if found else None
+
+
 # By hand: dead items may be too many for one request, and which ones are meant decides about the confirmation.
 
 
@@ -283,36 +392,11 @@ def _redrive(operation: Operation, call: Call) -> None:
     run(call.where, work)
 
 
-def _discard(operation: Operation, call: Call) -> None:
+def _asked_about_dead(_operation: Operation, call: Call) -> Asked:
     items = call.given.get("item", ())
     named = f"{count(len(items), 'named dead item')} of {call.node}"
     sentence = f"{named if items else f'All dead items of {call.node}{_of(call)}'} will be deleted."
-    ask(call, sentence, lambda: sentence if items else f"{_all_dead(call)} will be deleted.")
-    _take_out(operation, call)
-
-
-def _cancel(operation: Operation, call: Call) -> None:
-    confirm(
-        f"{_named_items(call)} will be removed, including those that workers hold.{CANNOT_BE_UNDONE}",
-        yes=call.yes,
-    )
-    _take_out(operation, call)
-
-
-def _release(operation: Operation, call: Call) -> None:
-    confirm(f"{_named_items(call)} will be unlocked. {OTHERS_GET_THEM}", yes=call.yes)
-    perform(operation, call)
-
-
-def _named_items(call: Call) -> str:
-    items = tuple(dict.fromkeys(call.given.get("item", ())))
-    return f"{count(len(items), 'named item')} of {call.node}"
-
-
-def _remove_schedule(operation: Operation, call: Call) -> None:
-    name = "".join(call.given["schedule"])
-    confirm(f"The schedule {name} will be removed.{CANNOT_BE_UNDONE}", yes=call.yes)
-    perform(operation, call)
+    return sentence, lambda: sentence if items else f"{_all_dead(call)} will be deleted."
 
 
 def _of(call: Call) -> str:
@@ -337,7 +421,8 @@ def _all_dead(call: Call) -> str:
 
 
 def _take_out(operation: Operation, call: Call) -> None:
-    """Remove any number of items; print how many were removed, and which were not found."""
+    """Remove any number of items, after a confirmation; print how many were removed, and which were not found."""
+    ask(call, *QUESTIONS[operation.name](operation, call))
     missing: list[str] = []
 
     async def work(link: Link) -> None:
@@ -467,8 +552,22 @@ def _change(operation: Operation, call: Call) -> None:
 
 # All commands.
 
+QUESTIONS: Final[Mapping[str, Callable[[Operation, Call], Asked]]] = {
+    "cancel": _to_cancel,
+    "delete": _sized,
+    "discard": _asked_about_dead,
+    "drop-kept-messages": _messages,
+    "end-connection": _connection,
+    "end-subscription": _worker,
+    "purge": _sized,
+    "registration-end": _registration,
+    "release": _to_release,
+    "schedule-remove": _schedule,
+}
+"""What is asked before each operation that takes something away."""
+
 BY_HAND: Final[Mapping[str, click.Command]] = {
-    "cancel": command_of(CANCEL, _cancel, sure),
+    "cancel": command_of(CANCEL, _take_out),
     "create": command_of(
         *(CREATE, _create),
         click.option(
@@ -493,7 +592,7 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
         click.option("--match", help="Delete all nodes with this text in their names."),
         left_out="node",
     ),
-    "discard": command_of(DISCARD, _discard),
+    "discard": command_of(DISCARD, _take_out),
     "members": command_of(
         *(MEMBERS, _members),
         click.option(
@@ -504,9 +603,8 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
         ),
     ),
     "redrive": command_of(REDRIVE, _redrive, sure),
-    "release": command_of(RELEASE, _release, sure),
     "schedule-change": command_of(CHANGE, _change, needed=False),
-    "schedule-remove": command_of(REMOVE, _remove_schedule, sure),
+    "signal": command_of(SIGNAL, left_out="data"),
     "settings": command_of(SETTINGS, _settings),
 }
 """Commands by the names of their operations."""

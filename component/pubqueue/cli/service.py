@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import click
 import structlog
@@ -174,6 +175,9 @@ def _reason(problem: TimeoutError) -> str:
 
 log = structlog.get_logger(__name__)
 
+STDERR: Final = 2
+"""Where a crash in a library says which code each thread was in."""
+
 
 @click.command()
 @settings_options
@@ -185,6 +189,7 @@ def serve(config: Path | None, **flags: Any) -> None:  # noqa: ANN401  # click's
     it stops deliveries, answers the requests that it has received, and exits with 0. On SIGHUP it reloads its
     configuration, and logs what it has applied.
     """
+    faulthandler.enable(STDERR)
     settings = read(config, flags)
     logs.configure(settings.log_level, settings.log_format)
     for sentence in unread():

@@ -43,6 +43,10 @@ SPARE: Final = (
 """Columns that a narrow table leaves out, in this order; `--json` has them all."""
 
 
+RARE: Final = frozenset({"waits_for", "since"})
+"""Columns for programs that people see too, of rows that have them: those of held items."""
+
+
 def console() -> Console:
     """Return the console for tables."""
     if sys.stdout.isatty():
@@ -60,7 +64,8 @@ def table(
 
     If names are too long to fit side by side, each row becomes several lines, one for each cell.
     """
-    shown = [column for column in columns if not column.more]
+    found = list(found)
+    shown = [column for column in columns if not column.more or _is_rare(column, found)]
     cells = [[plain(cell_text(one.cell, row[one.name], now)) for one in shown] for row in found]
     kept = fitted(shown, cells, room)
     if kept is None:
@@ -73,6 +78,11 @@ def table(
     for row in cells:
         made.add_row(*(Text(row[number]) for number, _ in kept))
     return made
+
+
+def _is_rare(column: Column, found: Iterable[Mapping[str, Value]]) -> bool:
+    """Return whether a column that few rows have is shown because one of these has it."""
+    return column.name in RARE and any(row[column.name] for row in found)
 
 
 def _lines(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from slixmpp.jid import JID
@@ -25,22 +25,22 @@ from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.worker.worker import REQUESTS, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 
 # Several worker processes as one, and workers that restart when the program changes.
 
 
-async def supervise(words: Sequence[str], number: int, folder: Path | None) -> int:
-    """Run `number` processes of `pubqueue` with these words until SIGTERM, SIGINT or the end of one; return the exit code for all.
+async def supervise(words: Sequence[Sequence[str]], folder: Path | None) -> int:
+    """Run a process of `pubqueue` with each of these words until SIGTERM, SIGINT or the end of one; return the exit code for all.
 
     Then all processes get SIGTERM and are awaited. When Python files in `folder` change, they are stopped in the same
     way and restarted, including those that have ended before. A second signal kills them. If the supervisor itself is killed,
     they stop as after SIGTERM (`pubqueue.cli.dev_reload`).
     """
     with _lifeline() as pipe:
-        command = (sys.executable, "-m", "pubqueue.cli.dev_reload", str(pipe), *words)
-        return await _supervise(command, pipe, number, folder)
+        start = (sys.executable, "-m", "pubqueue.cli.dev_reload", str(pipe))
+        return await _supervise([(*start, *each) for each in words], pipe, folder)
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def _lifeline() -> Iterator[int]:
         os.close(writing)
 
 
-async def _supervise(command: Sequence[str], pipe: int, number: int, folder: Path | None) -> int:
+async def _supervise(commands: Sequence[Sequence[str]], pipe: int, folder: Path | None) -> int:
     asked = asyncio.Event()
     children: list[asyncio.subprocess.Process] = []
 
@@ -73,7 +73,7 @@ async def _supervise(command: Sequence[str], pipe: int, number: int, folder: Pat
             try:
                 children += [
                     await asyncio.create_subprocess_exec(*command, pass_fds=(pipe,))
-                    for _ in range(number)
+                    for command in commands
                 ]
                 await _over(children, stop, changed)
             finally:
@@ -137,13 +137,29 @@ async def _next(changes: AsyncIterator[str]) -> str:
 @click.command()
 @click.argument("target", metavar="MODULE:NAME")
 @click.option("--url", help="Account and service: xmpp://bot@example.org/queue.example.org.")
-@click.option("--node", multiple=True, help="The queue to work for; repeatable.")
+@click.option(
+    "--node",
+    multiple=True,
+    help="The queue to work for; repeatable. By default those that the handlers name.",
+)
+@click.option(
+    "--weight",
+    "weights",
+    metavar="NODE=N",
+    multiple=True,
+    help="The share of a queue while several have work (default: 1); repeatable.",
+)
 @click.option(
     "--requests",
     type=click.IntRange(1),
     default=REQUESTS,
     show_default=True,
     help="Number of items of each queue that a process takes at a time.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    help="Number of items that a process works on at a time (default: as many as it takes).",
 )
 @click.option(
     "--processes",
@@ -165,6 +181,17 @@ async def _next(changes: AsyncIterator[str]) -> str:
     help="How deliveries are sent (urn:xmpp:qos): unacknowledged, acknowledged or assured.",
 )
 @click.option(
+    "--no-schedules",
+    is_flag=True,
+    help="Neither create nor change the schedules that the handlers declare.",
+)
+@click.option(
+    "--metrics",
+    metavar="PORT",
+    type=click.IntRange(1, 65535),
+    help="Serve metrics for Prometheus at this port of 127.0.0.1; further processes at the next ones.",
+)
+@click.option(
     "--reload", is_flag=True, help="Restart when a Python file of this directory changes."
 )
 @click.option("--quiet", is_flag=True, help="Print only warnings.")
@@ -173,10 +200,14 @@ def worker(
     target: str,
     url: str | None,
     node: tuple[str, ...],
+    weights: tuple[str, ...],
     requests: int,
+    concurrency: int | None,
     processes: int,
     grace: float,
     level: str | None,
+    no_schedules: bool,
+    metrics: int | None,
     reload: bool,
     quiet: bool,
 ) -> None:
@@ -189,36 +220,81 @@ def worker(
     """
     if reload and find_spec("watchfiles") is None:
         stop(ASKED_WRONGLY, "--reload needs pip install 'pubqueue[reload]'")
+    if metrics is not None and find_spec("prometheus_client") is None:
+        stop(ASKED_WRONGLY, "--metrics needs pip install 'pubqueue[metrics]'")
     if quiet:
         os.environ["PUBQUEUE_QUIET"] = "1"
     # its warnings say what the worker says better; a program's own logging still has them
     logging.getLogger("slixmpp").addHandler(logging.NullHandler())
+    supervised = reload or processes != 1
     try:
-        made = Worker(
-            url=url or None, node=node or None, requests=requests, grace=grace, level=level
-        )
-        handler = None
-        if reload or processes != 1:
-            _check_processes(processes, url or os.environ[URL])
+        settings = {
+            "url": url or None,
+            "node": node or None,
+            "requests": requests,
+            "weights": _weights(weights),
+            "grace": grace,
+            "level": level,
+            "schedules": not no_schedules,
+            "metrics": metrics,
+        }
+        made = _worker(None, settings)  # a wrong flag runs nothing of the user's module
+        if not supervised:
+            made = _worker(load(target), settings)
         else:
-            handler = load(target)
+            _check_processes(processes, url or os.environ[URL], metrics)
     except (ValueError, TargetError) as problem:
         stop(ASKED_WRONGLY, _uncapitalized(problem))
-    if handler is not None:
+    if made is not None and not supervised:
         try:
-            return asyncio.run(made.run(handler))
+            return asyncio.run(made.run(concurrency=concurrency))
         except ConfigurationError as problem:
             stop(ASKED_WRONGLY, _uncapitalized(problem))
         except PubqueueError as problem:
             stop(FAILED, _uncapitalized(problem))
-    given = {"url": url, "requests": requests, "grace": grace, "level": level}
+    given = {
+        "url": url,
+        "requests": requests,
+        "concurrency": concurrency,
+        "grace": grace,
+        "level": level,
+    }
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    flags += [f"--node={name}" for name in node]
+    flags += [f"--node={name}" for name in node] + [f"--weight={weight}" for weight in weights]
+    flags += ["--no-schedules"] if no_schedules else []
     folder = Path.cwd() if reload else None
-    sys.exit(asyncio.run(supervise(["worker", target, *flags], processes, folder)))
+    served = [[] if metrics is None else [f"--metrics={metrics + at}"] for at in range(processes)]
+    words = [["worker", target, *flags, *own] for own in served]
+    sys.exit(asyncio.run(supervise(words, folder)))
 
 
-def _check_processes(processes: int, url: str) -> None:
+def _worker(handlers: Handlers | None, settings: Mapping[str, Any]) -> Worker | None:
+    """Make the worker, to check its settings too; None if its nodes are those of its handlers, and these are not known yet."""
+    try:
+        return Worker(handlers=handlers, **settings)
+    except ConfigurationError as problem:
+        if (
+            handlers is None
+            and settings["node"] is None
+            and problem.argument in {"node", "weights"}
+        ):
+            return None
+        raise
+
+
+def _weights(given: Sequence[str]) -> dict[str, int]:
+    weights = {}
+    for one in given:
+        node, _, weight = one.rpartition("=")
+        if not node or not (weight.isascii() and weight.isdigit()):
+            raise ValueError(f"--weight {one!r} is not of the form NODE=N, such as urgent=3")
+        weights[node] = int(weight)
+    return weights
+
+
+def _check_processes(processes: int, url: str, metrics: int | None) -> None:
+    if metrics is not None and metrics + processes > 65536:  # noqa: PLR2004  # after the last port
+        raise ValueError(f"There are not {processes} ports from {metrics} on.")
     if processes > 1 and JID(read_url(url).jid).resource:
         raise ValueError(
             "Each of several processes chooses its own resource: remove the resource from the URL."

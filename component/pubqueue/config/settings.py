@@ -114,6 +114,9 @@ class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     kept_for: _Count = DEFAULTS.kept_for // 1000
     """Seconds for which an app's version is remembered after its last commit, and each record after its own. A
     publisher may repeat itself for that long."""
+    apps_per_account: _Count = DEFAULTS.apps_per_account
+    """Apps of one account, each until it was not used for `kept_for`: an app has a name for a publisher that goes on, and not
+    for each of its runs."""
 
     def limits(self) -> Limits:
         """Return these as the rules take them."""
@@ -121,6 +124,7 @@ class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
             *(self.items_per_account, self.bytes_per_account, self.items, self.bytes),
             staged_for=seconds(self.staged_for),
             kept_for=seconds(self.kept_for),
+            apps_per_account=self.apps_per_account,
         )
 
 

@@ -79,7 +79,7 @@ class Admission:
 
     def beyond(self, by: Principal) -> str:
         """Return why the requester has to wait, or "" if the request may be read. The head of a stanza is enough."""
-        for who, budget in self._payers(by):
+        for who, budget in self._payers(by.account, by.local):
             if who in self._used:
                 used = self._used[who]
                 if why := used.beyond(budget, self._clock() if used.refused else used.since):
@@ -88,7 +88,7 @@ class Admission:
 
     def beyond_reading(self, by: Principal) -> str:
         """Return why the requester has to wait with read requests, or ""."""
-        for who, budget in self._payers(by):
+        for who, budget in self._payers(by.account, by.local):
             used = self._used.get(who)
             if used is not None and used.reads >= budget.reads:
                 return _named(who, f"{budget.reads} read requests are in progress")
@@ -118,10 +118,10 @@ class Admission:
 
     def stops(self, by: Principal, *, reads: bool = False) -> bool:
         """Return whether the account has to wait: it has what one may have, or what is its share while others have much."""
-        free, free_bytes = EVERYBODY.requests - self.count, EVERYBODY.byte_count - self.byte_count
-        for who, budget in self._payers(by):
-            used = self._used.get(who)
-            if used is not None and used.has_its_share(budget, free, free_bytes):
+        for who, budget in self._payers(by.account, by.local):
+            if who in self._used and self._used[who].has_its_share(
+                budget, self.count, self.byte_count
+            ):
                 return True
         return bool(self.beyond(by) or (reads and self.beyond_reading(by)))
 
@@ -130,7 +130,7 @@ class Admission:
     def charge(self, by: Principal, seconds: float) -> None:
         """Count the cost of a refused request against the principal."""
         now = self._clock()
-        for who, budget in self._payers(by):
+        for who, budget in self._payers(by.account, by.local):
             self._of(who).charge(seconds, budget, now)
 
     def refused(self, by: Principal, size: int = 0) -> None:
@@ -152,7 +152,8 @@ class Admission:
     def take(self, by: Principal, byte_count: int, request: Request | None = None) -> Load:
         """Count an accepted request; None counts as a request about a single item."""
         known = self._used
-        used = tuple([known[who] if who in known else self._of(who) for who, _ in self._payers(by)])
+        payers = self._payers(by.account, by.local)
+        used = tuple([known[who] if who in known else self._of(who) for who, _ in payers])
         items = 1 if request is None else size_of(request)
         load = Load(byte_count, items, int(type(request) in READS), used)
         for one in used:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.dispatch import LOOKED_AT, give_turns, hand_out, look_around
+from pubqueue.engine.facts.queue import for_ended
 from pubqueue.engine.listings import MovedTo
 from pubqueue.engine.observe import Took
 from pubqueue.engine.ports import StaleError, StoreError, UnfitError
@@ -31,7 +32,9 @@ from pubqueue.engine.working_set import OfOneRequest, WorkingSet
 from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
-from pubqueue.rules.ahead import told
+from pubqueue.model.transactions import Sweep
+from pubqueue.rules.ahead import told as notices_of_recalled
+from pubqueue.rules.asks import ENDINGS, ended, news, with_news
 from pubqueue.rules.damage import SETTINGS_DAMAGED
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import Describe
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, Millis, NodeName
     from pubqueue.model.notices import Deliver, Notice
+    from pubqueue.rules.publication import Publish
+    from pubqueue.rules.settle import Settle
 
 
 log = structlog.get_logger(__name__)
@@ -139,6 +144,13 @@ class Batch:
                     self._note_activity(one)
             if decision.changes:
                 self._make(at, request, decision)
+                for change in decision.changes:  # without a call: hardly any is of a question
+                    kind = type(change)
+                    if (kind in ENDINGS and change.item.headers) or (  # type: ignore[union-attr]  # these have an item
+                        kind is Sweep and change.orphans  # type: ignore[union-attr]  # as it says
+                    ):
+                        decision = self._tell_askers(at, request, decision)
+                        break
                 work += decision.work
             decisions.append(decision)
             if work > MAX_WORK:
@@ -158,6 +170,38 @@ class Batch:
         except Exception as problem:  # the boundary between requests
             _log_refusal(request)
             raise SpoiltError(at) from problem
+
+    def _tell_askers(self, at: int, request: Request, decision: Decision) -> Decision:
+        """Publish, in this commit, how the questions have ended that the decision ends."""
+        try:
+            said = self._news(request, decision)
+        except StoreError:
+            raise
+        except Exception:  # the boundary between a death and what is said of it
+            _log_refusal(request)
+            return decision
+        faults = list(map(fault_of, said))
+        told: list[tuple[Publish | Settle, Decision]] = []
+        for number, one in enumerate(said):
+            its = self.decide(said, faults, number)
+            if its.changes:
+                self._make(at, one, its)
+                told.append((one, its))
+        return with_news(request, decision, told) if told else decision
+
+    def _news(self, request: Request, decision: Decision) -> list[Publish | Settle]:
+        """Return the requests that say how questions have ended."""
+        parts = steps(request, decision)
+        found = [one for asked, changes in parts for one in ended(asked, changes)]
+        if not found:
+            return []
+        facts = for_ended(self._context, found)
+        if self._rows.lacking:
+            self._rows.load()
+            facts = for_ended(self._context, found)
+        each = zip(found, facts, strict=True)
+        all_news = [news(one, self._context.principal(one.author), known) for one, known in each]
+        return [one for one in all_news if one is not None]
 
     def _note_activity(self, request: Request) -> None:
         """Count any request about a node, also a refused one, as a sign of life of the account's subscriptions there."""
@@ -321,7 +365,7 @@ def run(
         moments += changes.waits.next(), changes.held_back.next()
     return BatchResult(
         tuple(decisions),
-        (*(told(changes.recalled) if changes.recalled else ()), *deliveries),
+        (*(notices_of_recalled(changes.recalled) if changes.recalled else ()), *deliveries),
         min((moment for moment in moments if moment is not None), default=None),
         exact,
         tuple(left),

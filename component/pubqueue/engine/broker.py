@@ -38,10 +38,11 @@ from pubqueue.engine.task import Task, Upkeep, answer_with, no_longer_behind
 from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Millis
-from pubqueue.model.replies import UNKNOWN, ConnectionEnded
+from pubqueue.model.replies import UNKNOWN, ConnectionEnded, Quieted
 from pubqueue.rules.inspect import EndConnection
 from pubqueue.rules.presence import Arrive, Leave, ReachChanged
 from pubqueue.rules.subscribe import Subscribe
+from pubqueue.rules.subscribers import QuietWorker
 from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ log = structlog.get_logger(__name__)
 ALONE: Final = Instance(0)
 """The instance of a process that has no number among those on its store."""
 
-NOTED: Final = frozenset({Arrive, Leave, Take, EndConnection, Subscribe})
-"""Requests that are noted when they are submitted: arrivals, departures, takes, and ends of connections."""
+NOTED: Final = frozenset({Arrive, Leave, Take, EndConnection, QuietWorker, Subscribe})
+"""Requests that are noted when they are submitted: arrivals, departures, takes, and what is done to connections."""
 
 RETRY: Final = 1.0
 """Seconds until all queues are looked at, if a change of reach was refused."""
@@ -197,6 +198,7 @@ class Broker:
             waiting=self._takers.of,
             clients=self.clients.page,
             is_connected=self.clients.is_here,
+            asking=self.clients.asking,
             rounds=self.upkeep.rounds,
             least=lambda: self.outbox.least,
             largest_of=self.outbox.largest_of,
@@ -309,6 +311,8 @@ class Broker:
             return self._takers.add(request, answer)
         if isinstance(request, EndConnection):
             return request, partial(self._end_connection, answer)
+        if isinstance(request, QuietWorker):
+            return request, partial(self._quiet, request, answer)
         if isinstance(request, Subscribe):
             if self._beyond_limits is not None:
                 answer = partial(self._subscribed, request, answer)
@@ -344,6 +348,12 @@ class Broker:
         """End a connection, after the decision."""
         if isinstance(reply, ConnectionEnded) and reply.is_here:
             self.clients.end(reply.address)
+        answer(reply)
+
+    def _quiet(self, request: QuietWorker, answer: Callable[[Reply], None], reply: Reply) -> None:
+        """Have a connection that asks for items itself quiet, or resume it, after the decision."""
+        if isinstance(reply, Quieted) and reply.asking:
+            self.clients.set_quiet(request.jid, quiet=request.quiet)
         answer(reply)
 
     def take(

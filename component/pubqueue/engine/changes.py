@@ -33,6 +33,7 @@ from pubqueue.engine.rows import (
     StagedRow,
     StagedSize,
 )
+from pubqueue.engine.shares import Shares
 from pubqueue.engine.windows import (
     CROWD,
     CrowdWindows,
@@ -57,7 +58,7 @@ from pubqueue.model.after import (
     subscription_after,
 )
 from pubqueue.model.decision import Refusal
-from pubqueue.model.entities import Affiliation, Millis, State, account_of
+from pubqueue.model.entities import Affiliation, Fair, Millis, State, account_of
 from pubqueue.model.schedules import Schedule
 from pubqueue.rules.dispatch import in_line
 from pubqueue.rules.event_log import EVENTS
@@ -78,6 +79,9 @@ if TYPE_CHECKING:
         changes.ReplacePayload
         | changes.Lock
         | changes.Release
+        | changes.Hold
+        | changes.TakeSignal
+        | changes.Wake
         | changes.Postpone
         | changes.Extend
         | changes.SetLife
@@ -99,6 +103,8 @@ NEVER: Final = Millis(1 << 62)
 ENOUGH: Final = 1000
 """Room up to which the windows of takes are counted: no batch delivers more."""
 
+
+_UNTIL_DUE: Final = frozenset({State.DELAYED, State.HELD})
 
 _OF_PEOPLE = changes.DropFormer | changes.BeginReview | changes.EndReview
 _UNKNOWN = (
@@ -142,6 +148,7 @@ class ChangeApplier:
         self.held_back = HeldBack()
         self.takes = OpenWindows(takers)
         self.waits_for_room = WaitsForRoom()
+        self.shares = Shares(self._cache)
         self.recalled: list[Item] = []
         """Items of which this batch has ended the locks because of earlier items of their groups (`rules.ahead`)."""
 
@@ -154,6 +161,8 @@ class ChangeApplier:
         self.waits.begin()
         self.takes.begin()
         self.waits_for_room.begin()
+        if self.shares.of:
+            self.shares.begin(now)
         self.recalled = []
         self.soonest = NEVER
         self.unsure = foreign or self._forgot
@@ -167,6 +176,7 @@ class ChangeApplier:
         self.held_back.undo()
         self.takes.undo()
         self.waits_for_room.undo()
+        self.shares.undo()
         self._pending.forget()
 
     def make(self, asked: object, changes: Iterable[Change]) -> None:
@@ -406,6 +416,8 @@ class ChangeApplier:
             if now is None or now.holder != held:
                 self.touched[node] = None
                 self._pending.counters.lock(node, held, -1, reached=now is None)
+                if self.shares.of:
+                    self.shares.ended(before)
                 if cache.held_of:
                     self._count_held(node, held, -1)
 
@@ -429,6 +441,8 @@ class ChangeApplier:
                 self._pending.counters.lock(node, holds, 1, token=now.token)
                 if cache.held_of:
                     self._count_held(node, holds, 1)
+        if self.shares.of:
+            self.shares.put(before, now)
         self._note_moment(now)
 
     def _count_held(self, node: NodeName, holder: Jid, by: int) -> None:
@@ -439,7 +453,7 @@ class ChangeApplier:
 
     def _note_moment(self, now: Item) -> None:
         moment = now.deadline if now.state is State.LOCKED else now.expires
-        if now.state is State.DELAYED and now.due is not None:
+        if now.state in _UNTIL_DUE and now.due is not None:
             moment = now.due if moment is None else min(moment, now.due)
         if moment is not None and moment < self.soonest and now.state is not State.DEAD:
             self.soonest = moment
@@ -466,6 +480,9 @@ class ChangeApplier:
         changes.ReplacePayload:  _replace,
         changes.Lock:            _lock,
         changes.Release:         _item,
+        changes.Hold:            _item,
+        changes.TakeSignal:      _item,
+        changes.Wake:            _item,
         changes.Postpone:        _item,
         changes.Extend:          _item,
         changes.SetLife:         _item,
@@ -500,6 +517,8 @@ class ChangeApplier:
         if isinstance(change, changes.DeleteNode):
             self._rows.flush()
         self._pending.put_node(name, now)
+        if name in self.shares.of and (now is None or now.config.fair is Fair.OFF):
+            self.shares.close(name)
         self._cache.whole.pop(name, None)
         self._pay(before, now)
         self.touched[name] = None
@@ -706,6 +725,7 @@ class ChangeApplier:
         changes.SetTerms:        _subscription,
         changes.Approve:         _subscription,
         changes.SetAvailable:    _subscription,
+        changes.SetQuiet:        _subscription,
         changes.EndSubscription: _subscription,
         changes.NoteUnanswered:  _subscription,
         changes.NoteResource:    _resource,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from bisect import bisect_left
 from collections import deque
 from enum import StrEnum, unique
@@ -12,7 +14,7 @@ import structlog
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 log = structlog.get_logger(__name__)
 
@@ -132,36 +134,75 @@ class HttpRequests(Struct, gc=False):
 
 
 class InTurns:
-    """Makes up to `most` calls in a turn of the loop, and the others in the next ones, in order. `fault` is the event of one that fails."""
+    """Makes up to `most` calls in a turn of the loop, and the others in the next ones: one of each `whose` after the other, in its order.
 
-    def __init__(self, most: int, fault: str) -> None:
-        self._most, self._fault = most, fault
-        self._left = most
-        self._waiting: deque[Callable[[], None]] = deque()
+    Who has none comes before those who have had one and want more, and is new again only when all these have had their turn
+    (RFC 8290, section 4.2): the wait of a newcomer depends on how many others there are, not on how much they want. Calls
+    that take more than `seconds` together, by the `clock`, end the turn. `fault` is the event of a call that fails.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        fault: str,
+        seconds: float = math.inf,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._most, self._fault, self._seconds, self._clock = most, fault, seconds, clock
+        self._left, self._spent = most, 0.0
+        self._waiting: dict[Hashable, deque[Callable[[], None]]] = {}
+        """The calls of each; none of who has just had the last one."""
+        self._new: deque[Hashable] = deque()
+        self._again: deque[Hashable] = deque()
         self._is_next = False
 
-    def call(self, function: Callable[[], None]) -> None:
+    def enters(self) -> bool:
+        """Return whether one call that takes hardly any time can be made now, without `call`, and count it."""
+        if self._waiting or self._left <= 0:
+            return False
+        self._left -= 1
+        if self._left <= self._most // 2 and not self._is_next:  # not for each: most turns have few
+            self._is_next = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+        return True
+
+    def call(self, function: Callable[[], None], whose: Hashable = "") -> None:
         """Call the function now, or when it is its turn."""
         if not self._is_next:
             self._is_next = True
             asyncio.get_running_loop().call_soon(self._go_on)
-        if self._waiting or not self._left:
-            self._waiting.append(function)
-        else:
+        if not (self._waiting or self._left <= 0):
             self._make(function)
+        elif whose in self._waiting:
+            self._waiting[whose].append(function)
+        else:
+            self._waiting[whose] = deque([function])
+            self._new.append(whose)
 
     def _make(self, function: Callable[[], None]) -> None:
         self._left -= 1
+        began = self._clock()
         try:
             function()
         except Exception:  # the boundary between those who are called
             log.exception(self._fault)
+        self._spent += self._clock() - began
+        if self._spent >= self._seconds:
+            self._left = 0
 
     def _go_on(self) -> None:
         """Begin a turn."""
-        self._left, self._is_next = self._most, False
-        while self._waiting and self._left:
-            self._make(self._waiting.popleft())
-        if self._waiting or self._left < self._most:
+        self._left, self._spent, self._is_next = self._most, 0.0, False
+        while self._waiting and self._left > 0:
+            is_new = bool(self._new)
+            whose = self._new.popleft() if is_new else self._again.popleft()
+            calls = self._waiting[whose]
+            if calls:
+                self._make(calls.popleft())
+            if calls or (is_new and self._again):
+                self._again.append(whose)
+            else:
+                del self._waiting[whose]
+        if self._left < self._most and not self._is_next:
             self._is_next = True
             asyncio.get_running_loop().call_soon(self._go_on)

@@ -88,6 +88,8 @@ class Context(Struct, frozen=True):
     """The clients that are connected to this process, of an account or of all: a number of them after an address; and the total."""
     is_connected: Callable[[Jid], bool] = lambda _address: False
     """Whether this process has the connection of an address."""
+    asking: Callable[[Jid, NodeName], int | None] = lambda _address, _node: None
+    """How many items a connection of this process holds that asks for items of the node itself; None if there is none of the address."""
     rounds: Callable[[], tuple[Round, ...]] = tuple
     """When its tasks last came round."""
     service: Principal = SERVICE

@@ -12,12 +12,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pubqueue.engine import ahead
-from pubqueue.engine.listings import GroupLines, GroupTurns, ReadyNodes
+from pubqueue.engine.listings import ANY_SIZE, GroupLines, GroupTurns, ReadyNodes
 from pubqueue.engine.rows import Passed, Reach, rank, up_to
+from pubqueue.engine.shares import Room, look
 from pubqueue.engine.task import answer_with
 from pubqueue.model.changes import Lock, SpendRate, TakeTurn
 from pubqueue.model.decision import Refusal, Refused, Taken
-from pubqueue.model.entities import Level, account_of
+from pubqueue.model.entities import Fair, Level, account_of
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.deliveries import levels_of
 from pubqueue.rules.dispatch import allowed, dispatch, free_again, in_line, next_turns, spend
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.changes import ChangeApplier
     from pubqueue.engine.context import Context
     from pubqueue.engine.listings import Place
+    from pubqueue.engine.shares import Look
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.changes import Change
     from pubqueue.model.decision import Reply
@@ -133,6 +135,10 @@ class _Dispatcher:
         self._unfinished: set[NodeName] = set()
         self._doubted: set[NodeName] = set()
         self._damaged: set[NodeName] = set()
+        self._fair: set[NodeName] = set()
+        """Queues with fair shares."""
+        self._looks: dict[NodeName, Look] = {}
+        """What was seen of them in this round."""
         self._context = context
         self._rows = context.rows
         self._changes = changes
@@ -140,7 +146,13 @@ class _Dispatcher:
     def round(self, names: Iterable[NodeName], deliveries: list[Notice]) -> list[NodeName]:
         """Dispatch once in each node; return those with more to deliver, first those that have not had a turn."""
         rooms = self._rooms(names)
-        ready, drained = self._ready(rooms)
+        if self._fair:
+            ready, drained = self._ready(
+                {n: room for n, room in rooms.items() if n not in self._fair}
+            )
+            ready |= self._in_turn(rooms)
+        else:
+            ready, drained = self._ready(rooms)
         unreached: list[NodeName] = []
         again: list[NodeName] = []
         for name in rooms:
@@ -156,11 +168,38 @@ class _Dispatcher:
             self._charge(name, locks)
             if made and name in self._unfinished:
                 self.passing.add(name)
-            if locks < len(made) or self.allowance.is_spent() or name in self.passing:
+            has_more = locks < len(made)
+            if self._looks and name in self._looks:
+                has_more |= self._has_more(name, rooms[name], locks)
+            if has_more or self.allowance.is_spent() or name in self.passing:
                 again.append(name)
             elif name in drained and locks == len(rows):
                 self._rows.cache.idle.add(name)
         return unreached + again
+
+    def _has_more(self, name: NodeName, room: int, locks: int) -> bool:
+        """Return whether a queue with fair shares may have more to deliver, now or in the next batch."""
+        seen = self._looks[name]
+        if seen.is_short and locks < room and (seen.advanced or locks):
+            self.passing.add(name)
+            return True
+        if not seen.more and locks == len(seen.rows):
+            self._changes.shares.exhausted(name, seen.groups)
+            if not seen.is_short:  # all that was ready has been delivered
+                self._rows.cache.idle.add(name)
+        return seen.more and 0 < locks < room
+
+    def _in_turn(self, rooms: Mapping[NodeName, int]) -> Ready:
+        """Return the next items of the queues with fair shares, in the order in which they are delivered."""
+        cache, sizes = self._rows.cache, self._carrying.sizes
+        self._looks = {}
+        for name in rooms:
+            node = self._rows.node(name) if name in self._fair else None
+            if node is not None and not cache.has_nothing_to_deliver(name):
+                size = sizes.get(name, ANY_SIZE)
+                room = Room(rooms[name], self.allowance.byte_count, size)
+                self._looks[name] = look(self._context, self._changes.shares, node, room)
+        return {name: seen.rows for name, seen in self._looks.items()}
 
     def _rooms(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
         """Return the queues that can deliver, each with the maximum number of items."""
@@ -189,6 +228,8 @@ class _Dispatcher:
         node, windows = self._rows.node(name), self._changes.windows(name)
         if node is None or not hands_out(node) or windows is None:
             return 0
+        if node.config.fair is Fair.GROUP:
+            self._fair.add(name)
         room = windows.room + (self._changes.room_of_takes(node) if self._changes.takes else 0)
         if not room or (free := allowed(node, self._context.now)) is None:
             return min(room, MAX_DELIVERIES)
@@ -311,6 +352,8 @@ class _Dispatcher:
                 return []
         now, line = self._context.now, self._carrying.line(name, count)
         takes, asking = self._changes.takes, self._carrying.takes(node, count)
+        if self._looks and _wait_for_others(rows, (*line, *asking)):
+            return []  # tokens would be a write, after which another process looks again, and then this one
         carriers = self._carrying.carriers(name, rows, (*line, *asking))
         made = dispatch(
             node,
@@ -352,6 +395,12 @@ class _Dispatcher:
             if rows.lacking:
                 rows.load()
         return levels_of(node.config, line, rows.is_able)
+
+
+def _wait_for_others(rows: Rows, line: Iterable[Subscription | TakeWindow]) -> bool:
+    """Return whether all these items were put aside for want of other subscribers than these."""
+    able = {each.jid for each in line}
+    return all(item.aside and able <= {item.avoid} for item, _ in rows)
 
 
 def hands_out(node: Node | None) -> bool:
@@ -402,6 +451,7 @@ class Carrying:
             return
         cache.passed.pop(name, None)
         cache.idle.discard(name)
+        cache.walks.pop(name, None)
         if largest is None:
             del cache.sizes[name]
         else:

@@ -29,11 +29,15 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
 from pubqueue.model.schedules import Schedule
-from pubqueue.model.transactions import Attempt, Record, TakenId, WinnerRow
+from pubqueue.model.transactions import Attempt, Orphan, Record, TakenId, WinnerRow
+from pubqueue.model.waits import Wait  # noqa: TC001  # a field of a struct
 
 R = TypeVar("R")
 
 UNBOUNDED: Final = 1 << 62
+
+ANY_SIZE: Final = (1 << 31) - 1
+"""More bytes than any payload has."""
 
 
 class Listing(Struct, Generic[R], frozen=True, gc=False):
@@ -354,6 +358,23 @@ class GroupLines(Listing[Item], frozen=True, gc=False):
     groups: tuple[tuple[NodeName, str], ...]
 
 
+class GroupsReady(Listing[Item], frozen=True, gc=False):
+    """The items of these groups that can be delivered, up to `limit` of each: the first of each by priority and then by turn.
+
+    Expired ones are left out, and those whose payload has more bytes than `size`.
+    """
+
+    groups: tuple[tuple[NodeName, str], ...]
+    now: Millis
+    size: int = ANY_SIZE
+
+
+class GroupsWithTurns(Listing[str], frozen=True, gc=False):
+    """Groups of a node with items that have turns, by name; `after` is a name."""
+
+    node: NodeName
+
+
 class WaitingGroups(Listing[str], frozen=True, gc=False):
     """Groups of a node with waiting items, by name; `after` is a name."""
 
@@ -423,6 +444,7 @@ class Content(Struct, frozen=True, gc=False):
     headers: Headers
     sum: int | None
     payload: bytes
+    wait: Wait | None = None
 
 
 class Contents(Listing[Content], frozen=True, gc=False):
@@ -529,6 +551,13 @@ class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
     room: int
 
 
+class DoneNamed(Listing[Item], frozen=True, gc=False):
+    """Items of this id that are done and kept in the node, the newest first."""
+
+    node: NodeName
+    id: ItemId
+
+
 class DeathBeyond(Listing[int], frozen=True, gc=False):
     """At most one row: the number of the newest dead letter of the node beyond the `limit` newest; none if there are no more."""
 
@@ -548,10 +577,11 @@ class NewestItems(Listing[tuple[NodeName, int]], frozen=True, gc=False):
 
 
 class NewestItem(Listing[int], frozen=True, gc=False):
-    """One row: the highest number of an item of the node, or of a dead letter; 0 if there is none."""
+    """One row: the highest number of an item of the node, or of a dead letter, or of what is done and kept; 0 if there is none."""
 
     node: NodeName
     dead: bool
+    done: bool = False
 
 
 class Counted(Listing[tuple[int, Any]], frozen=True, gc=False):
@@ -603,6 +633,16 @@ class Sweepable(Listing[bool], frozen=True, gc=False):
     """One row: whether a sweep would find anything."""
 
     before: Millis
+
+
+class AppsOf(Listing[int], frozen=True, gc=False):
+    """One row: how many apps the account has, counted up to the limit of the page."""
+
+    account: Jid
+
+
+class Orphans(Listing[Orphan], frozen=True, gc=False):
+    """Some of the items that belong to no node any more; there is no order, and no `after`."""
 
 
 class AttemptsOf(Listing[Attempt], frozen=True, gc=False):

@@ -216,6 +216,8 @@ class Client(Protocol):
     address: str
     """That of the client, `name@service/word.INSTANCE.NAME`."""
     peer: str
+    quiet: bool | None
+    """Whether an operator has it ask for no further items; None if it asks for none itself: then its subscriptions can be quiet."""
 
     @property
     def age(self) -> float:
@@ -272,6 +274,18 @@ class Clients:
         page = nsmallest(most, rest, key=lambda one: one[0])
         return tuple(_state(face, one, now) for _, face, one in page), len(everybody)
 
+    def asking(self, address: Jid, node: NodeName) -> int | None:
+        """Return how many items the client of this address holds, if it asks for items of the node itself; otherwise None."""
+        one = self._find(address)
+        if one is None or one.quiet is None or node not in one.nodes:
+            return None
+        return one.holding()[1]
+
+    def set_quiet(self, address: Jid, *, quiet: bool) -> None:
+        """Have a client that asks for items itself ask for no further ones, or again."""
+        if (found := self._find(address)) is not None:
+            found.quiet = quiet
+
     def is_here(self, address: Jid) -> bool:
         """Return whether a client has this address."""
         return self._find(address) is not None
@@ -290,7 +304,8 @@ def _state(face: str, one: Client, now: Millis) -> ClientState:
     subscriptions, holds = one.holding()
     since = Millis(now - round(one.age * 1000))
     about = Jid(one.address), face, one.peer, since, one.is_private
-    return ClientState(*about, subscriptions, holds, tuple(map(NodeName, one.nodes)))
+    nodes = tuple(map(NodeName, one.nodes))
+    return ClientState(*about, subscriptions, holds, nodes, quiet=one.quiet is True)
 
 
 # What observers get in addition to requests and decisions: phases, the duration of a batch, the amount of waiting work.

@@ -20,7 +20,7 @@ from pubqueue.rules.nodes import Configure, SetAffiliations, SetPolicy
 from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.subscribe import Subscribe, Unsubscribe
-from pubqueue.rules.subscribers import Answer, SetSubscriptions
+from pubqueue.rules.subscribers import Answer, QuietWorker, SetSubscriptions
 from pubqueue.rules.unlock import Dismiss, FreeLocks
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
         *(Subscribe, Unsubscribe),
         *(Configure, SetAffiliations, SetPolicy, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
-        *(Answer, SetSubscriptions),
+        *(Answer, SetSubscriptions, QuietWorker),
     }
 )
 """Requests that may be logged; all others are skipped unread."""
@@ -157,6 +157,9 @@ def _log_people(request: Request, decision: Decision) -> None:
         elif isinstance(change, changes.AddSubscription) and _is_of_a_queue(decision):
             new = change.subscription
             log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
+        elif isinstance(change, changes.SetQuiet):
+            event = "worker.quiet" if change.quiet else "worker.resumed"
+            log.info(event, node=change.node, jid=change.jid)
         elif isinstance(change, changes.NoteResource) and not isinstance(request, Arrive):
             log.info("worker.arrived", jid=change.jid)
 

@@ -443,12 +443,14 @@ class Passed(Struct, frozen=True, gc=False):
 class Reach(Struct, frozen=True, gc=False):
     """How far to look for ready items: after these places, and past this many unwanted items.
 
-    These are expired items, and in nodes of `sizes` those whose payload has more bytes than that.
+    These are expired items, and in nodes of `sizes` those whose payload has more bytes than that. With `is_alone`, which needs a size
+    for each node, these are also queued items of groups.
     """
 
     behind: Mapping[NodeName, Passed] = {}
     places: int = 1 << 40
     sizes: Mapping[NodeName, int] = {}
+    is_alone: bool = False
 
 
 class Ready(Struct):

@@ -36,6 +36,7 @@ from pubqueue.rules import (
     registrations,
     retrieve,
     schedules,
+    search,
     seek,
     settle,
     settle_each,
@@ -47,6 +48,7 @@ from pubqueue.rules import (
     trimming,
     unlock,
     validity,
+    waits,
 )
 from pubqueue.rules.together import Together
 from pubqueue.rules.validity import too_many
@@ -81,6 +83,17 @@ def _rule(
     return Rule(facts, decide, fault)
 
 
+def _for_search(context: Context, request: search.Search) -> search.SearchFacts:
+    """Return what is decided about the next page of the list."""
+    rule = RULES[type(request.within)]
+    return search.SearchFacts(rule.decide(request.within, rule.facts(context, request.within)))
+
+
+def _of_search(request: search.Search) -> Refused | None:
+    fault = RULES[type(request.within)].fault
+    return None if fault is None else fault(request.within)
+
+
 # fmt: off
 RULES: Final[dict[type, Rule]] = {
     publication.Publish:             _rule(publishing.for_publish, publish.publish, validity.of_publish),
@@ -90,6 +103,7 @@ RULES: Final[dict[type, Rule]] = {
     subscribe.SetOptions:            _rule(managing.for_subscription, subscribe.set_options, validity.of_node),
     subscribe.Unsubscribe:           _rule(managing.for_subscription, subscribe.unsubscribe, validity.of_node),
     subscribe.GetDefaultOptions:     _rule(managing.for_defaults, subscribe.get_default_options, validity.of_node),
+    subscribers.QuietWorker:         _rule(managing.for_quiet, subscribers.quiet_worker, validity.of_node),
     subscribers.Answer:              _rule(managing.for_answer, subscribers.answer, validity.of_node),
     subscribers.ReadPending:         _rule(managing.for_pending, subscribers.read_pending, validity.of_node),
     subscribers.SendPending:         _rule(managing.for_send, subscribers.send_pending, validity.of_node),
@@ -118,6 +132,8 @@ RULES: Final[dict[type, Rule]] = {
     trimming.DropDead:               _rule(reading.for_drop_dead, trimming.drop_dead),
     declare.DeleteUnused:            _rule(managing.for_unused, declare.delete_unused),
     take.Take:                       _rule(queue.for_take, take.take, validity.of_take),
+    waits.Hold:                      _rule(queue.for_hold, waits.hold, validity.of_hold),
+    waits.Signal:                    _rule(queue.for_signal, waits.signal, validity.of_signal),
     unlock.Touch:                    _rule(queue.for_settle, unlock.touch, validity.of_touch),
     dead_letters.Redrive:            _rule(reading.for_redrive, dead_letters.redrive, validity.of_redrive),
     seek.Seek:                       _rule(queue.for_seek, seek.seek, validity.of_node),
@@ -142,6 +158,7 @@ RULES: Final[dict[type, Rule]] = {
     inspect.ReadWorkers:             _rule(inspecting.for_workers, inspect.read_workers, validity.of_node),
     inspect.ReadConnections:         _rule(inspecting.for_connections, inspect.read_connections),
     inspect.EndConnection:           _rule(inspecting.for_end, inspect.end_connection),
+    search.Search:                   _rule(_for_search, search.search, _of_search),
     inspect.Peek:                    _rule(inspecting.for_peek, inspect.peek, validity.of_node),
     inspect.ReadHistory:             _rule(inspecting.for_history, inspect.read_history, validity.of_node),
     dead_letters.ReadReasons:        _rule(inspecting.for_reasons, dead_letters.read_reasons, validity.of_node),

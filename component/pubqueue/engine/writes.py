@@ -104,6 +104,8 @@ class RowCache:
         """Queues where another process may have written before that place: the look under way is the last one from there."""
         self.sizes: dict[NodeName, int] = {}
         """By queue with items that some subscribers cannot get, the payload bytes up to which `idle` and `passed` hold."""
+        self.walks: dict[NodeName, bool] = {}
+        """By queue with fair shares, whether all groups that were there since are known, or are still being looked for."""
         self.with_large: set[NodeName] = set()
         """Queues that have items larger than they allow now."""
         self.passing: dict[tuple[NodeName, ItemId, int], None] = {}

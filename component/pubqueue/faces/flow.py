@@ -1,10 +1,11 @@
-"""The pace of a face: large reads in turn, and waiting notices to many."""
+"""The pace of a face: long work in steps, large reads in turn, and waiting notices to many."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue.engine.outbox import Backlog
 from pubqueue.rules.publication import Publish
@@ -12,7 +13,7 @@ from pubqueue.rules.settle import Settle
 from pubqueue.rules.staging import StagePublish
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Generator
 
     from pubqueue.model.entities import Jid, NodeName
 
@@ -22,6 +23,20 @@ def notified_node(request: object) -> NodeName | None:
     if isinstance(request, StagePublish):
         return request.publish.node if request.mark.immediate else None
     return request.node if isinstance(request, Publish | Settle) else None
+
+
+_T = TypeVar("_T")
+
+
+async def stepped(steps: Generator[None, None, _T]) -> _T:
+    """Take the steps of long work, and return what it returns; others have their turn after each step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: _T = end.value
+            return found
+        await asyncio.sleep(0)
 
 
 # Runs read requests, whose answers may be large: a few at once, accounts in turn, as fast as the server accepts the answers.

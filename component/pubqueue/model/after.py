@@ -24,6 +24,7 @@ from pubqueue.model.records import weight
 from pubqueue.model.several_subscriptions import terms_of, together
 from pubqueue.model.sums import sum_of, with_headers
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
+from pubqueue.model.waits import NO_WAIT, Woken, size_of
 
 if TYPE_CHECKING:
     from pubqueue.model.entities import Headers, Jid, Node, NodeConfig, NodeName, Subscription
@@ -62,7 +63,7 @@ def after(change: c.ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912 
                 raise ImpossibleChangeError(change.item, Transition.RETRACT)
             return None
         case c.RemoveItem():
-            return _done(change.item, change.done_at)
+            return _done(change)
         case c.Release():
             return _released(change)
         case c.ReplacePayload():
@@ -73,6 +74,12 @@ def after(change: c.ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912 
             return replace(change.item, expires=change.expires)
         case c.SetTimes():
             return _redated(change)
+        case c.Hold():
+            return _held(change)
+        case c.TakeSignal():
+            return _with_signal(change)
+        case c.Wake():
+            return _woken(change.item, Woken.TIME)
         case c.Postpone():
             state = _next(change.item, Transition.POSTPONE)
             return replace(change.item, state=state, due=change.due, aside=True)
@@ -95,14 +102,18 @@ def _next(item: Item, event: Transition) -> State:
     return item.state if found == GONE else found
 
 
-def _done(item: Item, at: Millis | None) -> Item:
-    state = _next(item, Transition.FINISH)
-    return replace(_as_new(item, item.node, None), state=state, expires=item.expires, taken=at)
+def _done(change: c.RemoveItem) -> Item:
+    item, worker = change.item, change.done_by
+    counts = {"acquired": item.acquired, "failed": item.failed}
+    done = replace(_as_new(item, item.node, None), **counts, expires=item.expires)
+    state, began = _next(item, Transition.FINISH), None if worker is None else item.taken
+    done = replace(done, state=state, taken=change.done_at, avoid=worker, due=began)
+    return done if item.wait is None else replace(done, wait=None, size=item.size - item.wait.size)
 
 
 def _revived(change: c.Revive) -> Item:
     _next(change.item, Transition.REVIVE)
-    alive = replace(_as_new(change.item, change.to, None), expires=change.expires)
+    alive = replace(_as_new(_waits_no_more(change.item), change.to, None), expires=change.expires)
     return _with_headers(alive, without_death(alive.headers)) if alive.headers else alive
 
 
@@ -123,7 +134,7 @@ def _with_payload(change: c.ReplacePayload) -> Item:
         "size": weight(payload, headers),
         "sum": sum_of(item.id, payload, item.group, headers),
     }
-    return replace(item, publisher=change.publisher, headers=headers, **counts)
+    return replace(item, publisher=change.publisher, headers=headers, wait=None, **counts)
 
 
 def _added(change: c.AddItem) -> Item:
@@ -158,6 +169,7 @@ def _locked(change: c.Lock) -> Item:
         token=change.token,
         aside=False,
         taken=change.at,
+        wait=None if item.wait is None else item.wait.shown(),
     )
 
 
@@ -181,9 +193,47 @@ def _released(change: c.Release) -> Item:
     )
 
 
-def _given_up(change: c.GiveUp) -> Item:
+def _held(change: c.Hold) -> Item:
+    """Hold an item: this step of its work is done, so its failures are counted from zero."""
+    item, wait = change.item, change.wait
+    held = replace(
+        item,
+        state=_next(item, Transition.HOLD),
+        due=change.due,
+        failed=0,
+        released=0,
+        failure=None,
+        holder=None,
+        deadline=None,
+        avoid=None,
+        wait=wait,
+        size=item.size - size_of(item.wait) + wait.size,
+    )
+    return _woken(held, Woken.SIGNAL) if wait.is_heard else held
+
+
+def _with_signal(change: c.TakeSignal) -> Item:
     item = change.item
-    state = _next(item, Transition.GIVE_UP)
+    wait = (item.wait or NO_WAIT).with_signal(change.signal)
+    more = replace(item, wait=wait, size=item.size + change.signal.size)
+    return _woken(more, Woken.SIGNAL) if change.wakes else more
+
+
+def _woken(item: Item, by: Woken) -> Item:
+    wait = replace(item.wait or NO_WAIT, woken=by)
+    return replace(item, state=_next(item, Transition.WAKE), due=None, wait=wait)
+
+
+def _waits_no_more(item: Item) -> Item:
+    """Return an item that comes out of its wait in another way than by a signal: as if its time were over."""
+    if item.state is not State.HELD:
+        return item
+    return replace(item, due=None, wait=replace(item.wait or NO_WAIT, woken=Woken.TIME))
+
+
+def _given_up(change: c.GiveUp) -> Item:
+    state = _next(change.item, Transition.GIVE_UP)
+    item = _waits_no_more(change.item)
     came_from = item.dead_letter.origin if item.dead_letter else None
     origin = came_from if change.to is None else item.node
     dead = DeadLetter(change.number, change.at, change.reason, origin, item.holder or item.avoid)
@@ -289,7 +339,7 @@ def node_after(
             assert_never(change)
 
 
-def subscription_after(  # noqa: C901, PLR0911  # one case for each change
+def subscription_after(  # noqa: C901, PLR0911, PLR0912  # one case for each change
     change: c.SubscriptionChange, before: Subscription | None
 ) -> Subscription | None:
     """Return the subscription as the change leaves it, None when it is ended."""
@@ -310,9 +360,13 @@ def subscription_after(  # noqa: C901, PLR0911  # one case for each change
         case c.SetTerms():
             return _with_terms(change, before)
         case c.Approve():
-            return replace(before, state=SubscriptionState.SUBSCRIBED, available=before.deliver)
+            now = replace(before, state=SubscriptionState.SUBSCRIBED)
+            return replace(now, available=now.listens)
         case c.SetAvailable():
             return replace(before, available=change.available and before.listens, unanswered=0)
+        case c.SetQuiet():
+            now = replace(before, quiet=change.quiet, unanswered=0)
+            return replace(now, available=now.listens)
         case c.NoteUnanswered():
             available = before.available and not change.silenced
             return replace(before, unanswered=change.unanswered, available=available)
@@ -421,6 +475,10 @@ class Transition(Enum):
     """An owner redrives it, or brings back what was done; in a dead-letter node it need not be DEAD."""
     FINISH = auto()
     """It is done, in a queue that keeps what is done."""
+    HOLD = auto()
+    """Its holder lets it wait for a signal, or for a time."""
+    WAKE = auto()
+    """What it was held for has come."""
 
 
 GONE: Final = "gone"
@@ -428,12 +486,13 @@ Next = State | Literal["gone"] | None
 
 # fmt: off
 _TABLE: Final[dict[State, tuple[Next, ...]]] = {
-    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE        FINISH
-    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED, State.DONE),
-    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None,         State.DONE),
-    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, None,           State.QUEUED, State.QUEUED, State.DONE),
-    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, State.DONE),
-    State.DONE:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, None),
+    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE        FINISH      HOLD         WAKE
+    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED, State.DONE, None,        None),
+    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None,         State.DONE, State.HELD,  None),
+    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, None,           State.QUEUED, State.QUEUED, State.DONE, None,        None),
+    State.HELD:    (None,          GONE,    None,          None,          State.DEAD, None,           None,         State.QUEUED, State.DONE, None,        State.QUEUED),
+    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, State.DONE, None,        None),
+    State.DONE:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, None,       None,        None),
 }
 # fmt: on
 

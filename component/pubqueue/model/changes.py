@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Terms,
     )
     from pubqueue.model.schedules import Schedule
+    from pubqueue.model.waits import Came, Wait
 
     PlainRow = (
         records.Alert
@@ -122,6 +123,14 @@ class SetAvailable(Struct, frozen=True, gc=False):
     available: bool
 
 
+class SetQuiet(Struct, frozen=True, gc=False):
+    """Whether the subscriber is quiet: it gets no further items, and keeps what it holds. Resumed, it counts as available."""
+
+    node: NodeName
+    jid: Jid
+    quiet: bool
+
+
 class NoteUnanswered(Struct, frozen=True, gc=False):
     """A number of deliveries to the subscriber in a row bounced or timed out.
 
@@ -182,6 +191,7 @@ SubscriptionChange = (
     | SetTerms
     | Approve
     | SetAvailable
+    | SetQuiet
     | NoteUnanswered
     | EndSubscription
 )
@@ -370,6 +380,28 @@ class Release(Struct, frozen=True, gc=False):
     is_recalled: bool = False
 
 
+class Hold(Struct, frozen=True, gc=False):
+    """The lock ends and the item is held, with what it waits for, until `due`. If that has come already, it waits for a worker again."""
+
+    item: Item
+    wait: Wait
+    due: Millis | None = None
+
+
+class TakeSignal(Struct, frozen=True, gc=False):
+    """A signal has come for an item; with `wakes` it is what the held item waits for."""
+
+    item: Item
+    signal: Came
+    wakes: bool = False
+
+
+class Wake(Struct, frozen=True, gc=False):
+    """The time of a held item is over: it waits for a worker again."""
+
+    item: Item
+
+
 class Postpone(Struct, frozen=True, gc=False):
     """A waiting item waits until `due` for the one it avoids; for all others it is ready."""
 
@@ -530,13 +562,14 @@ class GiveUp(Struct, frozen=True, gc=False):
 class RemoveItem(Struct, frozen=True, gc=False):
     """The item is gone. Until `absorb_until` its id absorbs a re-publish of the payload of `digest`.
 
-    With `done_at` it is out of the queue all the same, but kept: it is done since then.
+    With `done_at` it is out of the queue all the same, but kept: it is done since then, by the worker `done_by` if one has done it.
     """
 
     item: Item
     absorb_until: Millis | None = None
     digest: bytes = b""
     done_at: Millis | None = None
+    done_by: Jid | None = None
 
 
 ItemChange = (
@@ -544,6 +577,9 @@ ItemChange = (
     | ReplacePayload
     | Lock
     | Release
+    | Hold
+    | TakeSignal
+    | Wake
     | Postpone
     | Extend
     | SetLife

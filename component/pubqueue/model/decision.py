@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Node,
         NodeName,
         Principal,
+        State,
         SubscriptionState,
     )
     from pubqueue.model.notices import Deliver, News, Notice
@@ -127,7 +128,7 @@ class Refusal(Enum):
     TOO_MANY_NODES = auto()
     """The account has created its maximum number of nodes (`[limits]`)."""
     TOO_MUCH_STAGED = auto()
-    """Too much is staged for uncommitted transactions."""
+    """Too much is staged for uncommitted transactions, or the account has as many apps as it may have."""
     TOO_MANY_KEYS = auto()
     """The keys of the account's publishes take as much as they may; earlier ones are forgotten in time."""
     KEY_REUSED = auto()
@@ -150,6 +151,8 @@ class Refusal(Enum):
     """The node keeps no items, and the publish has one."""
     PAYLOAD_REQUIRED = auto()
     """The item has no payload, and the node requires one."""
+    TOO_MANY_SIGNALS = auto()
+    """The item keeps as many signals, or bytes of signals, as it may; its worker takes these when it is held for one of them."""
     WINDOW_FULL = auto()
     """The account has as many items of the node in flight as it may take (`max_queue_requests`)."""
     TOO_MANY_WAITING = auto()
@@ -258,6 +261,16 @@ class Touched(Struct, frozen=True, gc=False):
 
     node: NodeName
     entries: tuple[tuple[ItemId, Millis], ...]
+
+
+class Signaled(Struct, frozen=True, gc=False):
+    """The item that got the signal, and its state now. `again`: it had this signal already. `wakes`: it was held for it."""
+
+    node: NodeName
+    id: ItemId
+    state: State
+    again: bool = False
+    wakes: bool = False
 
 
 class Redriven(Struct, frozen=True, gc=False):
@@ -380,6 +393,7 @@ Reply = (
     | DoneTogether
     | Taken
     | Touched
+    | Signaled
     | Redriven
     | Cancelled
     | Recovered

@@ -13,6 +13,8 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from pubqueue.model.waits import Wait  # noqa: TC001  # msgspec reads it
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,6 +31,7 @@ class State(StrEnum):
     QUEUED = "queued"
     LOCKED = "locked"
     DELAYED = "delayed"
+    HELD = "held"
     DEAD = "dead"
     DONE = "done"
 
@@ -124,6 +127,15 @@ class Level(StrEnum):
 
 
 @unique
+class Fair(StrEnum):
+    """Between what a queue shares the time of its workers; the values are those of the form field."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
+    OFF = "off"
+    GROUP = "group"
+
+
 class ItemReply(StrEnum):
     """The address for replies to an item: with `publisher` the service adds it (XEP-0060 12.17)."""
 
@@ -141,6 +153,9 @@ ItemId = NewType("ItemId", str)
 
 MAX_ID_LENGTH: Final = 1023
 """Bytes of a NodeID or ItemID (XEP-0060 4.6.2)."""
+
+MAX_GROUP_LENGTH: Final = 255
+"""Bytes of the name of a group."""
 
 Millis = NewType("Millis", int)
 """Milliseconds since 1970-01-01 UTC, or a span of them."""
@@ -250,9 +265,14 @@ class NodeConfig(Struct, frozen=True, gc=False):
     lock_timeout: int = 300
     """Seconds for which a worker may hold an item without extending its lock."""
     keep_done: bool = False
-    """Whether items of a queue that their workers have retracted are kept, so that they can be brought back: for the seconds of
-    `item_expire` since they were published, the newest ones, up to `max_bytes` (counted separately). They are not listed
-    anywhere, and `max_items` does not count them."""
+    """Whether items of a queue that their workers have retracted are kept, so that they can be read and brought back: for the seconds of
+    `item_expire` since they were published and of `done_ttl` since they were done, the newest ones, up to `done_max` of them and up to
+    `max_bytes` (counted separately). They are listed by their state alone, and `max_items` does not count them."""
+    done_ttl: int | None = None
+    """Seconds for which an item is kept after it was done, if `keep_done` is on. Empty: any time. It may be dropped later than that."""
+    done_max: int | None = None
+    """How many done items are kept, if `keep_done` is on; beyond that those that were published first are dropped. Empty: any number. There
+    may be more for a while."""
     unused_expire: int | None = None
     """Seconds after which a queue that has no subscribers, and of which no items are asked for, is deleted with all its items. Empty:
     never. It may be deleted later than that."""
@@ -305,6 +325,12 @@ class NodeConfig(Struct, frozen=True, gc=False):
     group_ahead: bool = False
     """Whether items of a group are sent ahead of the end of earlier ones, up to `group_limit`, in order and to one worker. If one comes
     back, those that were sent after it are sent again too."""
+    fair: Fair = Fair.OFF
+    """Whose item is next: with `off` the one of the highest priority, or else the oldest; with `group` one of the group that has used the
+    least of the workers' time recently, in proportion to its weight. Items without a group count as one group."""
+    weights: str = ""
+    """With `fair`: shares of groups, `group=weight`, one per line, up to 100, from 1 to 1000; `=weight` is that of items without a group. All
+    others have a weight of 1."""
     rate: float | None = None
     """Maximum number of items that are delivered per second."""
     qos: Level = Level.UNACKNOWLEDGED
@@ -524,6 +550,14 @@ class DeadLetter(Struct, frozen=True, gc=False):
     holder: Jid | None = None
 
 
+class Finish(Struct, frozen=True, gc=False):
+    """How an item was done: when, by which worker, and when that one got it; without a worker, a seek has led its queue past it."""
+
+    at: Millis
+    worker: Jid | None
+    delivered: Millis | None
+
+
 class Item(Struct, frozen=True, gc=False):
     """An item as stored, without its payload.
 
@@ -531,8 +565,8 @@ class Item(Struct, frozen=True, gc=False):
     of the item; tokens only rise. `acquired` counts its deliveries, `failed` the failed attempts,
     `released` the unlocks that count no failure. `avoid` is the last holder that released it. `due`
     is when a delayed item may be delivered; it stays set afterwards, as the sign that the item has
-    been delayed already. `taken` is the time of the last delivery; of an item that is done, the time
-    when it was. `aside` means that it is delayed
+    been delayed already. `taken` is the time of the last delivery. Of an item that is done, `taken` is when it
+    was, `due` when its last worker got it, and `avoid` that worker (`finish`). `aside` means that it is delayed
     only for the subscriber it avoids. `dead_letter` is set when the item dies, until it is redriven
     or removed, in a dead-letter node too. `transaction` is the app and the version that published
     it, if it came in a transaction.
@@ -543,6 +577,9 @@ class Item(Struct, frozen=True, gc=False):
     failure or a release since it was published or redriven. `size` is the number of bytes that it
     counts for (`model.records.weight`). `sum` is the checksum of its content (`model.sums`), None if
     an earlier version stored it and it has not been computed since.
+
+    `wait` is what it waits for in the state HELD, until `due` if that is set, and what has come for it in
+    whatever state; None for an item that was never held, and for which no signal has come.
     """
 
     seq: int
@@ -571,6 +608,14 @@ class Item(Struct, frozen=True, gc=False):
     failure: str | None = None
     size: int = 0
     sum: int | None = None
+    wait: Wait | None = None
+
+    @property
+    def finish(self) -> Finish | None:
+        """How it was done; None if it is not."""
+        if self.state is not State.DONE or self.taken is None:
+            return None
+        return Finish(self.taken, self.avoid, self.due)
 
     @property
     def error(self) -> str:
@@ -648,7 +693,7 @@ class Terms(Struct, frozen=True, gc=False):
 class Subscription(Struct, frozen=True, gc=False):
     """One JID's subscription to one node, with its window (XEP-0254 2.1) and its options (XEP-0060 6.3).
 
-    It is `available` while items or notifications can be delivered: never while it is pending, or has
+    It is `available` while items or notifications can be delivered: never while it is pending or quiet, or has
     deliveries switched off. A lease ends at `expire`; the reminder is sent at `remind`, None once it is
     sent. A `temporary` subscription ends when its JID becomes unavailable (XEP-0060 12.5).
 
@@ -676,13 +721,15 @@ class Subscription(Struct, frozen=True, gc=False):
     """The level of its deliveries; None for that of the queue."""
     several: tuple[Terms, ...] = ()
     """Two or more; or one, if this is one of several taken by itself. () if the JID has no other."""
+    quiet: bool = False
+    """Whether an operator has it get no further items, until it is resumed or ends. What it holds stays its own."""
     damaged: bool = False
     """Whether the stored row is not what was written. It is pending then."""
 
     @property
     def listens(self) -> bool:
-        """Whether it can be notified, and its options ask for it."""
-        return self.deliver and self.state is SubscriptionState.SUBSCRIBED
+        """Whether it can be notified, its options ask for it, and no operator has it quiet."""
+        return self.deliver and self.state is SubscriptionState.SUBSCRIBED and not self.quiet
 
     @property
     def ends_next(self) -> Millis | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.model.entities import Jid, Principal, account_of
+from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,10 +93,13 @@ class Used(Struct, gc=False):
             return f"{budget.items} items are in progress"
         return ""
 
-    def has_its_share(self, budget: Budget, free: int, free_bytes: int) -> bool:
-        """Return whether it has what it may have while so many requests and bytes are free of what all may have together."""
+    def has_its_share(self, budget: Budget, requests: int, byte_count: int) -> bool:
+        """Return whether it has what it may have beside the others, while all together have so much in progress."""
+        if requests <= budget.requests and byte_count <= budget.byte_count:
+            return False  # there is enough for all: only its own bounds hold
         if self.requests < NEWCOMER:
             return False
+        free, free_bytes = EVERYBODY.requests - requests, EVERYBODY.byte_count - byte_count
         return self.requests >= share(
             budget.requests, EVERYBODY.requests, free
         ) or self.byte_count >= share(budget.byte_count, EVERYBODY.byte_count, free_bytes)
@@ -106,10 +109,9 @@ class Used(Struct, gc=False):
         self.since = now
 
 
-def payers(by: Principal) -> tuple[tuple[Jid, Budget], ...]:
+def payers(account: Jid, local: bool) -> tuple[tuple[Jid, Budget], ...]:  # noqa: FBT001 - a key
     """Return the budgets that a request counts in: the account's, and that of its server if it is a remote one."""
-    account = account_of(by.jid)
-    if by.local or "@" not in account:
+    if local or "@" not in account:
         return ((account, ACCOUNT),)
     return ((account, ACCOUNT), (Jid("@" + account.rpartition("@")[2]), DOMAIN))
 
@@ -164,6 +166,7 @@ def limits(staged: Limits, subscriptions: int, quota: Quota) -> tuple[Limit, ...
         Limit(Whose.ACCOUNT, "subscriptions", subscriptions),
         Limit(Whose.ACCOUNT, "items that wait for a commit", staged.items_per_account),
         Limit(Whose.ACCOUNT, "bytes that wait for a commit", staged.bytes_per_account, Unit.BYTES),
+        Limit(Whose.ACCOUNT, "apps of transactions", staged.apps_per_account),
         Limit(Whose.EVERYBODY, "items that wait for a commit", staged.items),
         Limit(Whose.EVERYBODY, "bytes that wait for a commit", staged.bytes, Unit.BYTES),
     )

@@ -189,6 +189,12 @@ class EventKind(StrEnum):
 
     PUBLISHED = "published"
     DELIVERED = "delivered"
+    HELD = "held"
+    """Its worker lets it wait for a signal, or for a time; `detail` is what it listens to."""
+    SIGNALED = "signaled"
+    """A signal has come for it; `detail` is its name."""
+    WOKEN = "woken"
+    """What it was held for has come; `detail` is `signal` or `time`."""
     COMPLETED = "completed"
     """Retracted by its holder, or late by its last holder."""
     UNLOCKED = "unlocked"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from enum import Enum, auto, unique
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -80,7 +80,8 @@ class Peeked(Struct, frozen=True, gc=False):
 class History(Struct, frozen=True, gc=False):
     """What happened to an item of a node, in order; more may follow the event `through`.
 
-    `item` is None once it has left the node. Steps with the number 0 are in no event log: the item itself records them.
+    `item` is None once it has left the node, and is not kept. Steps with the number 0 are in no event log: the item itself records them.
+    `result` is the reply to the item, with its payload, for who may read that.
     """
 
     node: Node
@@ -89,6 +90,7 @@ class History(Struct, frozen=True, gc=False):
     steps: tuple[EventEntry, ...]
     through: int
     more: bool
+    result: tuple[Item, bytes] | None = None
 
 
 class ReasonCount(Struct, frozen=True, gc=False):
@@ -140,6 +142,17 @@ class Freed(Struct, frozen=True, gc=False):
 
     node: NodeName
     count: int
+
+
+class Quieted(Struct, frozen=True, gc=False):
+    """A worker is quiet, or gets items again; and how many it still holds.
+
+    With `asking` it is a connection of this process that asks for items itself.
+    """
+
+    node: NodeName
+    holds: int
+    asking: bool = False
 
 
 class About(Struct, frozen=True, gc=False):
@@ -210,6 +223,8 @@ class ClientState(Struct, frozen=True, gc=False):
     subscriptions: int
     holds: int
     nodes: tuple[NodeName, ...] = ()
+    quiet: bool = False
+    """Whether an operator has it ask for no further items."""
 
 
 class ConnectionPage(Struct, frozen=True, gc=False):
@@ -228,6 +243,18 @@ class ConnectionEnded(Struct, frozen=True, gc=False):
     is_here: bool
 
 
+class Found(Struct, frozen=True, gc=False):
+    """What a search has found: a page of the list with these rows, and where the next answer begins if there are `more`.
+
+    It is `whole` unless rows of a list that was to be sorted were not looked at, because there are too many.
+    """
+
+    page: Any
+    through: tuple[float, str] | str
+    more: bool
+    whole: bool = True
+
+
 SummaryReply = (
     Powers
     | WorkerPage
@@ -236,9 +263,11 @@ SummaryReply = (
     | ReasonPage
     | DeathPage
     | Freed
+    | Quieted
     | ServiceState
     | ConnectionPage
     | ConnectionEnded
+    | Found
 )
 
 
@@ -499,7 +528,7 @@ class ItemEntry(Struct, frozen=True, gc=False):
 class ItemPage(Struct, frozen=True, gc=False):
     """Items of a node in the order of their numbers, or of their dead letters if `dead`.
 
-    `done` is the number of items that the node keeps although they are done; they are in no page.
+    `done` is the number of items that the node keeps although they are done; they are in pages of their own.
     """
 
     node: NodeName
@@ -528,6 +557,8 @@ class NodeEntry(Struct, frozen=True, gc=False):
     """Items that failed per minute recently, as far as this process knows."""
     too_large: int = 0
     """Waiting items that no protocol of a connected worker can carry, of the first 20,000."""
+    held: int = 0
+    """Items that wait for a signal, or for a time."""
 
 
 class SurveyRow(Struct, frozen=True, gc=False):
@@ -549,6 +580,7 @@ class Totals(Struct, frozen=True, gc=False):
     dead: int = 0
     rate: float = 0.0
     problems: tuple[tuple[str, int], ...] = ()
+    held: int = 0
 
 
 class Survey(Struct, frozen=True, gc=False):

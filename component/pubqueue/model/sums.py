@@ -48,6 +48,8 @@ def with_headers(item: Item, headers: Headers) -> int | None:
 
 def has_sound_head(item: Item) -> bool:
     """Return whether id, group and headers are those that were published, as far as that is known."""
+    if item.wait is not None and item.wait.damaged:
+        return False
     if item.headers == UNREADABLE or not has_numbers(item):
         return False
     known = item.sum

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pubqueue.model.entities import NO_TIME, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.model.entities import Draft, ItemId, Jid, Millis, NodeName, State
+    from pubqueue.model.entities import Draft, Headers, ItemId, Jid, Millis, NodeName, State
 
 
 DAY: Final = seconds(86_400)
@@ -23,7 +23,7 @@ MONTH: Final = seconds(30 * 86_400)
 
 
 class Limits(Struct, frozen=True, gc=False):
-    """How much may wait for a commit, and for how long; how long marks and records are kept."""
+    """How much may wait for a commit, and for how long; how long marks and records are kept, and how many marks."""
 
     items_per_account: int = 1_000_000
     bytes_per_account: int = 1 << 30
@@ -31,6 +31,7 @@ class Limits(Struct, frozen=True, gc=False):
     bytes: int = 4 << 30
     staged_for: Millis = DAY
     kept_for: Millis = MONTH
+    apps_per_account: int = 10_000
 
 
 DEFAULTS: Final = Limits()
@@ -367,11 +368,28 @@ class Restore(Struct, frozen=True, gc=False):
     record: int | None = None
 
 
+SWEPT_BYTES: Final = 16 << 20
+"""Bytes of payloads that one slice drops; the last item may exceed that. To free 12 MB takes a store about 10 ms."""
+
+
+class Orphan(Struct, frozen=True, gc=False):
+    """An item that belongs to no node any more, by its number. Of one that waits for a reply to its author, what says so is known."""
+
+    seq: int
+    id: ItemId
+    publisher: Jid
+    headers: Headers
+    acquired: int
+    failed: int
+
+
 class Sweep(Struct, frozen=True, gc=False):
-    """A slice of items that no version needs any more is dropped; marks and records from before `before` too."""
+    """A slice of what no version or node needs any more is dropped, of so many rows and bytes, and these orphans; marks and records from before `before` too."""
 
     before: Millis
     limit: int
+    orphans: tuple[Orphan, ...] = ()
+    byte_count: int = SWEPT_BYTES
 
 
 Reply = Skipped | Committed | AtWork | LastVersion | Transactions

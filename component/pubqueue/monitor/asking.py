@@ -159,7 +159,12 @@ async def form_of(request: web.Request) -> MultiDict[str]:
 
 # Where a request comes from, and the page to which a login returns.
 
-PLACES: Final = frozenset({"./", "queue", "items", "item", "reasons", "ask"})
+PLACES: Final = frozenset(
+    {
+        *("./", "queue", "items", "item", "reasons", "dead", "ask"),
+        *("members", "settings", "schedules", "users"),
+    }
+)
 """Pages to which a login returns."""
 
 MAX_PLACE_LENGTH: Final = 4_000

@@ -36,6 +36,8 @@ COUNTS: Final = {
     ItemEvent.RETRACTED: ("items_retracted", "Items retracted by owners or publishers, or dropped by a plain node.", "node"),
     ItemEvent.PURGED:    ("items_purged", "Items deleted by purging a node.", "node"),
     ItemEvent.REDRIVEN:  ("items_redriven", "Dead items returned to their queue.", "node"),
+    ItemEvent.HELD:      ("items_held", "Items that their workers let wait for a signal or a time.", "node"),
+    ItemEvent.WOKEN:     ("items_woken", "Held items that a signal, or the end of their time, has woken.", "node"),
     ItemEvent.LEFT_OUT:  ("items_left_out", "Items that a queue could not take from the node that feeds it.", "node"),
     ItemEvent.RELEASED:  ("items_released", "Locks that ended without a failure, by reason.", "node", "reason"),
     ItemEvent.FAILED:    ("items_failed", "Locks that ended in a failure, by reason.", "node", "reason"),

@@ -31,6 +31,9 @@ class ItemEvent(StrEnum):
     FAILED = "failed"
     DEAD = "dead"
     REDRIVEN = "redriven"
+    HELD = "held"
+    """Their workers let them wait for a signal, or for a time."""
+    WOKEN = "woken"
     LEFT_OUT = "left-out"
     """A queue could not take what the node that feeds it got (`rules.feed`)."""
 
@@ -90,6 +93,17 @@ def _released(asked: object, change: c.Release) -> Iterator[OperatorEvent]:
     yield change.item.node, ItemEvent.FAILED if failed else ItemEvent.RELEASED, _why(asked), 1
 
 
+def _held(_asked: object, change: c.Hold) -> Iterator[OperatorEvent]:
+    yield change.item.node, ItemEvent.HELD, Why.NONE, 1
+    if change.wait.is_heard:
+        yield change.item.node, ItemEvent.WOKEN, Why.NONE, 1
+
+
+def _woken(_asked: object, change: c.TakeSignal | c.Wake) -> Iterator[OperatorEvent]:
+    if isinstance(change, c.Wake) or change.wakes:
+        yield change.item.node, ItemEvent.WOKEN, Why.NONE, 1
+
+
 def _gave_up(asked: object, change: c.GiveUp) -> Iterator[OperatorEvent]:
     item, why = change.item, _why(asked)
     if isinstance(asked, Expire) and item.holder is None:
@@ -140,6 +154,9 @@ COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[OperatorEvent]]]] = {
     c.RemoveItem: _removed,
     c.PurgeNode: _purged,
     c.Release: _released,
+    c.Hold: _held,
+    c.TakeSignal: _woken,
+    c.Wake: _woken,
     c.GiveUp: _gave_up,
     c.NoteLeftOut: _left_out,
     c.Revive: _revived,

@@ -14,7 +14,16 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.engine.task import Again, Task
-from pubqueue.model.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
+from pubqueue.model.changes import (
+    GiveUp,
+    Hold,
+    Postpone,
+    RemoveItem,
+    Revive,
+    Ripen,
+    TakeSignal,
+    Wake,
+)
 from pubqueue.model.decision import Done
 from pubqueue.model.records import SLOT, Sample, slot_of
 from pubqueue.model.replies import NodePage
@@ -100,7 +109,7 @@ class Sampling:
                         took.setdefault(item.node, []).append(now - item.published)
                 elif isinstance(change, GiveUp):
                     self._of(change.to or change.item.node)
-                elif isinstance(change, Revive | Ripen | Postpone):
+                elif isinstance(change, Revive | Ripen | Postpone | Hold | TakeSignal | Wake):
                     self._of(change.item.node)
         return took
 

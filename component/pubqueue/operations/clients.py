@@ -19,6 +19,7 @@ from pubqueue.operations.model import (
     ParameterKind,
     count,
 )
+from pubqueue.operations.searching import answered, searched, searches
 from pubqueue.rules.inspect import EndConnection, ReadConnections
 from pubqueue.rules.messages import DropMessages, ListMessages
 from pubqueue.rules.registrations import Enable, ListRegistrations, Unregister
@@ -44,16 +45,14 @@ DISABLED: Final = "disabled"
 OF_NODE: Final = Parameter(
     *("node", ParameterKind.NODE, "Only of this node"), help="Only registrations of this node."
 )
+OF_REGISTRATIONS: Final = "their names, nodes or accounts"
 NAME: Final = Parameter("registration", ParameterKind.TEXT, "Registration", required=True)
 
 
-def _ask_registrations(by: Principal, given: Given) -> Request:
-    node, most = given.one("node"), given.one("max")
+def _read_registrations(by: Principal, given: Given, after: str) -> ListRegistrations:
+    node = given.one("node")
     return ListRegistrations(
-        by,
-        NodeName(node) if node else None,
-        given.one("after"),
-        int(most) if most else USUAL,
+        by, NodeName(node) if node else None, after, given.number("max") or USUAL
     )
 
 
@@ -75,7 +74,7 @@ REGISTRATIONS: Final = Operation(
     "Registrations are URLs that the items of a node are pushed to. Lists those of a node that you own, or your own; for an administrator, all. A registration is disabled"
     " after too many failures in a row.",
     Power.NODES,
-    (OF_NODE, AFTER, MAX_ROWS),
+    (OF_NODE, *searches(ListRegistrations, OF_REGISTRATIONS, reason=True), AFTER, MAX_ROWS),
     (
         Column("registration", "Registration"),
         Column("node", "Node"),
@@ -84,8 +83,8 @@ REGISTRATIONS: Final = Operation(
         Column("failures", "Failures in a row", Cell.COUNT),
         Column("error", "Last error"),
     ),
-    _ask_registrations,
-    _registrations,
+    searched(_read_registrations),
+    answered(_registrations),
     place="registration",
     command="registration list",
     manual="List registrations.\n\n"
@@ -152,6 +151,7 @@ END: Final = Operation(
     ),
     single=True,
     changes=True,
+    takes_away=True,
     command="registration end",
     manual="End a registration. Its account may register again.",
 )
@@ -174,14 +174,13 @@ SUBSCRIBED: Final = Parameter(
 )
 
 
-def _ask_connections(by: Principal, given: Given) -> Request:
-    account, after, most = given.one("account"), given.one("after"), given.one("max")
-    node = given.one("subscribed")
+def _read_connections(by: Principal, given: Given, after: str) -> ReadConnections:
+    account, node = given.one("account"), given.one("subscribed")
     return ReadConnections(
         by,
         Jid(account) if account else None,
         Jid(after) if after else None,
-        int(most) if most else None,
+        given.number("max"),
         NodeName(node) if node else None,
     )
 
@@ -196,7 +195,7 @@ def _connections(page: ConnectionPage, _given: Given) -> Answer:
 
 def _connection(one: ClientState) -> Row:
     times = one.since, one.since
-    has = one.subscriptions, one.nodes, one.holds
+    has = one.subscriptions, one.nodes, one.holds, one.quiet
     return one.address, one.face, one.peer, *times, one.private, *has
 
 
@@ -206,7 +205,7 @@ CONNECTIONS: Final = Operation(
     "The clients that are connected to this instance itself, as STOMP clients and streams of gRPC are: who, from where, since when, to which nodes, and what"
     " each holds. Each instance has its own.",
     Power.SERVICE,
-    (ACCOUNT, SUBSCRIBED, AFTER, MAX_ROWS),
+    (ACCOUNT, SUBSCRIBED, *searches(ReadConnections, "their addresses"), AFTER, MAX_ROWS),
     (
         Column("address", "Connection"),
         Column("protocol", "Protocol"),
@@ -217,9 +216,10 @@ CONNECTIONS: Final = Operation(
         Column("subscriptions", "Subscriptions", Cell.COUNT),
         Column("nodes", "Nodes", Cell.NAMES),
         Column("holds", "Holds", Cell.COUNT),
+        Column("quiet", "Quiet", Cell.FLAG),
     ),
-    _ask_connections,
-    _connections,
+    searched(_read_connections),
+    answered(_connections),
     place="address",
     manual="List the clients connected to the service.\n\n"
     "Shows for each who it is, from where and since when it is connected, its nodes, and how many items it holds. Each stream of gRPC is a"
@@ -261,6 +261,7 @@ END_CONNECTION: Final = Operation(
     _connection_ended,
     single=True,
     changes=True,
+    takes_away=True,
     manual="End the connection of a client.\n\n"
     "Name it as `pubqueue connections` does. The items that it holds are released, and no failure is counted. The client may connect"
     " again, unless you remove its user. Only administrators may use this command.",
@@ -334,6 +335,7 @@ DROP: Final = Operation(
     _dropped,
     single=True,
     changes=True,
+    takes_away=True,
     command="messages drop",
     manual="Drop the messages that are held of an account.\n\n"
     "They were received and not delivered. Their sender gets an error when it asks for the delivery. Only administrators may use this"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import msgspec
 
 from pubqueue.model import replies
 from pubqueue.model.entities import ItemId, NodeName, State
@@ -43,12 +46,13 @@ from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
 from pubqueue.rules.unlock import FreeLocks
 from pubqueue.rules.validity import MAX_NAMED
+from pubqueue.rules.waits import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pubqueue.model.decision import Cancelled, Redriven, Request
-    from pubqueue.model.entities import Item, Principal
+    from pubqueue.model.decision import Cancelled, Redriven, Request, Signaled
+    from pubqueue.model.entities import Item, Millis, Principal
     from pubqueue.operations.model import Given, Row
 
 
@@ -64,7 +68,9 @@ CHOICES: Final = (
     (State.LOCKED.value, "Items that workers hold"),
     (State.QUEUED.value, "Items that wait"),
     (State.DELAYED.value, "Items that wait for a time"),
-    (ALL, "All items"),
+    (State.HELD.value, "Items that are held for a signal"),
+    (State.DONE.value, "Items that are done and kept"),
+    (ALL, "All items but those that are done"),
 )
 
 WHICH: Final = Parameter(
@@ -95,6 +101,11 @@ ABOUT_ITEMS: Final = (
     Column("deadline", "The lock ends at", Cell.MOMENT, more=True),
     Column("due", "Not before", Cell.MOMENT, more=True),
     Column("expires", "Dead after", Cell.MOMENT, more=True),
+    Column("delivered", "Delivered last at", Cell.MOMENT, more=True),
+    Column("done", "Done at", Cell.MOMENT, more=True),
+    Column("worker", "Done by", more=True),
+    Column("waits_for", "Waits for", Cell.NAMES, more=True),
+    Column("since", "Held since", Cell.SINCE, more=True),
 )
 
 # --- lists --------------------------------------------------------------------------------------
@@ -116,7 +127,7 @@ def _items(page: replies.ItemPage, _given: Given) -> Answer:
     rows = tuple(map(row, page.entries))
     note = f"{count(len(rows), 'item')} of {page.node}."
     if page.done:
-        note += f" It keeps {count(page.done, 'done item')}, which no list shows."
+        note += f" It also keeps {count(page.done, 'done item')}: choose their state to list them."
     return Answer(note, rows, str(page.through), more=page.more)
 
 
@@ -135,9 +146,25 @@ def _of_item(entry: replies.ItemEntry) -> Row:
         item.seq,
         item.publisher,
         item.deadline,
-        item.due,
+        None if item.finish else item.due,
         item.expires,
+        *_of_finish(item),
+        *_wait(item),
     )
+
+
+def _of_finish(item: Item) -> tuple[Millis | None, Millis | None, str | None]:
+    """Return when an item was delivered last, and when and by whom it was done, if it is done."""
+    if (finish := item.finish) is None:
+        return None, None, None
+    return finish.delivered, finish.at, finish.worker
+
+
+def _wait(item: Item) -> tuple[tuple[str, ...] | None, int | None]:
+    """Return what a held item waits for, and since when."""
+    if item.state is not State.HELD or item.wait is None:
+        return None, None
+    return item.wait.signals, item.wait.since
 
 
 def _of_item_dead(entry: replies.ItemEntry) -> Row:
@@ -150,7 +177,7 @@ def _of_item_dead(entry: replies.ItemEntry) -> Row:
 ITEMS: Final = Operation(
     "items",
     "List the items of a node",
-    "The items of a node in the order of publishing, in one state or in all.",
+    "The items of a node in the order of publishing, in one state or in all; also what a queue keeps of what is done.",
     replies.Power.NODES,
     (NODE, WHICH, LISTED, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_ITEMS,
@@ -158,7 +185,8 @@ ITEMS: Final = Operation(
     _items,
     place="seq",
     manual="List the items of a node.\n\n"
-    "Items are in the order in which they were published; dead items, in the order of their deaths.",
+    "Items are in the order in which they were published; dead items, in the order of their deaths. With --state done, items that their"
+    " workers have done, if the queue keeps them (`x-queueing#keep_done`): `--json` has who has done each, and when.",
 )
 
 # --- events -------------------------------------------------------------------------------------
@@ -254,26 +282,47 @@ def _locks(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
         yield item.id, f"{item.id} (held by {item.holder}{until})"
 
 
+def _waiting(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
+    for item in (entry.item for entry in page.entries):
+        names, _ = _wait(item)
+        until = f" until {stamp(item.due)}" if item.due else ""
+        yield item.id, f"{item.id} (waits for {', '.join(names or ()) or 'its time'}{until})"
+
+
 OTHERS: Final = "Or the ids of other items, one per line"
 
 # --- the history of one item --------------------------------------------------------------------
+
+REPLIED: Final = "replied"
+"""The word for the reply to an item, which is in no event log."""
 
 LOG_OFF: Final = "{0} keeps no event log, so these are the steps that the item itself records. Turn the log on with: pubqueue node set {0} event_log=1"
 
 
 def _history(reply: replies.History, _given: Given) -> Answer:
-    rows = tuple(map(_step, reply.steps))
-    return Answer(history_note(reply), rows, str(reply.through), more=reply.more)
+    rows = list(map(_step, reply.steps))
+    if reply.result is not None and not reply.more:
+        rows.append(_of_result(*reply.result))
+    return Answer(history_note(reply), tuple(rows), str(reply.through), more=reply.more)
+
+
+def _of_result(item: Item, payload: bytes) -> Row:
+    """Return the reply to an item as a step: when, by whom, and what it says."""
+    read = shown(payload, item.headers, SHOWN)
+    where, by = item.node, item.publisher
+    return (item.published, REPLIED, by, None, where, *(None,) * 4, by, None, read.text)
 
 
 def history_note(reply: replies.History) -> str:
     """Return the state of the item in a sentence, and one more if its node keeps no event log."""
     item, node = reply.item, reply.node
     if item is None:
-        note = f"{reply.id} is no longer in {node.name}."
+        note = f"{reply.id} is no longer in {node.name}, and is not kept."
     else:
         words = [item.state.value]
         words += [f"held by {item.holder}"] if item.holder else []
+        if item.finish and item.finish.worker:
+            words[0] += f" by {item.finish.worker}"
         words += [f"delivered {count(item.acquired, 'time')}"] if item.acquired else []
         words += [f"failed {count(item.failed, 'time')}"] if item.failed else []
         note = f"{item.id} in {node.name} is {', '.join(words)}" + (
@@ -296,13 +345,15 @@ def _step(entry: replies.EventEntry) -> Row:
         event.origin,
         event.publisher,
         entry.seq or None,
+        None,
     )
 
 
 HISTORY: Final = Operation(
     "item",
     "Show the history of an item",
-    "Each step with its time, worker and reason: from the event log of the node, and of the one in which the item died. If the node keeps no log, what the item itself records.",
+    "Each step with its time, worker and reason: from the event log of the node, and of the one in which the item died. If the node keeps no log, what the item itself records."
+    " At the end is the reply to it, if it was asked and you may read the reply.",
     replies.Power.NODES,
     (
         NODE,
@@ -331,6 +382,7 @@ HISTORY: Final = Operation(
         Column("from", "From node", more=True),
         Column("publisher", "Published by", more=True),
         Column("seq", "Number", Cell.COUNT, more=True),
+        Column("payload", "Reply"),
     ),
     lambda by, given: ReadHistory(
         *(by, node_of(given), ItemId(given.one("item")), given.number("after") or 0),
@@ -342,7 +394,8 @@ HISTORY: Final = Operation(
     manual="Show what happened to an item.\n\n"
     "Prints each step with its time, worker and reason, also of an item that is done or was moved to another node when it died. The steps"
     " are those of the event log. If the node keeps none, only what the item itself records is printed: when it was published and last"
-    " delivered, and its death. `pubqueue peek` shows the payload.",
+    " delivered, and its death, or who has done it if the queue keeps done items. If the item was asked, its reply is the last step, for"
+    " accounts that may read it. `pubqueue peek` shows the payload.",
     sums=True,
 )
 
@@ -352,7 +405,15 @@ HISTORY: Final = Operation(
 def _peeked(reply: replies.Peeked, _given: Given) -> Answer:
     read = shown(reply.payload, reply.item.headers, SHOWN)
     note = f"{count(len(reply.payload), 'byte')} of payload."
-    return Answer(note, ((*_facts(reply.item), len(reply.payload), read.words or None, read.text),))
+    content = len(reply.payload), read.words or None, read.text
+    return Answer(note, ((*_facts(reply.item), *content, *_waited(reply.item)),))
+
+
+def _waited(item: Item) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Return what an item waits for, and what has come for it: the name of each signal, its sender, and when."""
+    came = () if item.wait is None else item.wait.came
+    said = tuple([f"{one.name} by {one.by} at {stamp(one.at)}" for one in came])
+    return _wait(item)[0], said or None
 
 
 def _facts(item: Item) -> Row:
@@ -369,8 +430,9 @@ def _facts(item: Item) -> Row:
         *((None, None, None) if letter is None else (letter.at, letter.origin, letter.holder)),
         item.holder,
         item.deadline,
-        item.due,
+        None if item.finish else item.due,
         item.expires,
+        *_of_finish(item),
         tuple(f"{name}: {value}" for name, value in item.headers),
     )
 
@@ -409,10 +471,15 @@ PEEK: Final = Operation(
         Column("deadline", "The lock ends at", Cell.MOMENT),
         Column("due", "Not before", Cell.MOMENT),
         Column("expires", "Dead after", Cell.MOMENT),
+        Column("delivered", "Delivered last at", Cell.MOMENT),
+        Column("done", "Done at", Cell.MOMENT),
+        Column("worker", "Done by"),
         Column("headers", "Headers", Cell.NAMES),
         Column("size", "Bytes", Cell.COUNT, more=True),
         Column("content", "Content"),
         Column("payload", "Payload"),
+        Column("waits_for", "Waits for", Cell.NAMES, more=True),
+        Column("signals", "Signals", Cell.NAMES, more=True),
     ),
     lambda by, given: Peek(by, node_of(given), ItemId(given.one("item"))),
     _peeked,
@@ -466,7 +533,7 @@ def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
 CANCEL: Final = Operation(
     "cancel",
     "Cancel items",
-    "Items are removed from the queue before they are done, in any state: waiting, delayed, dead, or in flight. The worker of an item in flight is notified.",
+    "Items are removed from the queue before they are done, in any state: waiting, delayed, held, dead, or in flight. The worker of an item in flight is notified.",
     replies.Power.NODES,
     (
         NODE,
@@ -488,11 +555,12 @@ CANCEL: Final = Operation(
     single=True,
     changes=True,
     final=True,
+    takes_away=True,
     question="Remove {} before they are done? A worker that holds one is notified.",
     actions=(Action(Of.ITEMS, "Cancel", "Yes, cancel"),),
     nodes=queues(about="Choose the queue."),
     manual="Remove items from a queue before they are done.\n\n"
-    "An item may be waiting, delayed, dead or in flight; the worker of an item in flight is notified. A publisher may cancel its own"
+    "An item may be waiting, delayed, held, dead or in flight; the worker of an item in flight is notified. A publisher may cancel its own"
     " items, an owner all items. Exits with 1 if an item was not found; it may be done already.",
 )
 
@@ -535,6 +603,7 @@ RELEASE: Final = Operation(
     _released,
     single=True,
     changes=True,
+    takes_away=True,
     question=f"Release {{}}? {OTHERS_GET_THEM}",
     actions=(Action(Of.ITEMS, "Release", "Yes, release"),),
     nodes=queues("End a lock", "Choose the queue."),
@@ -557,6 +626,7 @@ PURGE: Final = Operation(
     single=True,
     changes=True,
     final=True,
+    takes_away=True,
     sure="All items of {} will be deleted, those that workers hold too.",
     question="Delete all items of {}, including those that workers hold?",
     actions=(Action(Of.NODE, "Purge", "Yes, delete all items"),),
@@ -568,7 +638,74 @@ PURGE: Final = Operation(
     "This includes items that workers hold. You have to confirm, unless you pass --yes.",
 )
 
-ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, PURGE, EVENTS)
+
+def _ask_signal(by: Principal, given: Given) -> Request:
+    item, name = ItemId(given.one("item")), given.one("signal")
+    data = _as_json(given.one("data"))
+    return Signal(by, node_of(given), item, name, data, given.one("id") or uuid4().hex)
+
+
+def _as_json(text: str) -> str:
+    """Return JSON as it is, and any other text as a string of JSON."""
+    try:
+        if text:
+            msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return msgspec.json.encode(text).decode()
+    return text
+
+
+def _signaled(reply: Signaled, given: Given) -> Answer:
+    name = given.one("signal")
+    if reply.again:
+        note = f"{reply.id} had this signal already."
+    elif reply.wakes:
+        note = f"{reply.id} was held for {name}, and waits for a worker now."
+    else:
+        note = f"{reply.id} is {reply.state.value}; {name} is kept until it is held for that."
+    return Answer(note, ((reply.state.value, reply.wakes, reply.again),))
+
+
+SIGNAL: Final = Operation(
+    "signal",
+    "Send a signal to an item",
+    "An item that is held for the signal goes to a worker, with the data. Any other one keeps it until it is held for it.",
+    replies.Power.NODES,
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.ITEM, "Item"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _waiting, "No item of {node} is held.", "Or the id of another item"),
+                given=(CHOSEN_FROM, ("state", State.HELD.value)),
+                title="Held items of {node}",
+                about="Choose the item, and name the signal.{first}",
+            ),
+        ),
+        Parameter("signal", ParameterKind.TEXT, "Name of the signal", required=True),
+        Parameter("data", ParameterKind.TEXT, "Data: JSON, or a text", metavar="JSON"),
+        Parameter(
+            *("id", ParameterKind.TEXT, "Id of the signal"),
+            help="The id of the signal: one that is repeated under its id counts once.",
+        ),
+    ),
+    (
+        Column("state", "State"),
+        Column("wakes", "It was held for this", Cell.FLAG),
+        Column("again", "It had this already", Cell.FLAG),
+    ),
+    _ask_signal,
+    _signaled,
+    single=True,
+    changes=True,
+    nodes=queues(about="Choose the queue."),
+    manual="Send a signal to an item.\n\n"
+    "An item that is held for this signal goes to a worker, with the data. Any other item keeps the signal until it is held for it."
+    " Owners and publishers of the node may send signals, and the publisher of the item. `pubqueue items --state held` shows what items wait for.",
+)
+
+ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, SIGNAL, PURGE, EVENTS)
 
 
 # Operations on dead items: list them, count them by their reasons, redrive them, discard them.
@@ -830,6 +967,7 @@ DISCARD: Final = Operation(
     place="through",
     changes=True,
     final=True,
+    takes_away=True,
     sure="The dead items you named of {}, or all of them, will be deleted.",
     question="Delete {}?",
     actions=(

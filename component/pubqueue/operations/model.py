@@ -250,6 +250,11 @@ class Of(Enum):
     ITEMS = "{items} of {node}"
     """Named items: how many."""
     REASON = "the dead items of {node} that died of “{reason}”"
+    WORKER = "{worker} of {node}"
+    MEMBER = "the affiliation of {jid} with {node} to “{affiliation}”"
+    SETTINGS = "{settings} of {node}"
+    """Settings: how many."""
+    SCHEDULE = "the schedule {schedule}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +264,8 @@ class Action:
     of: Of
     label: str
     yes: str
+    by_admins: bool = False
+    """Only administrators have it: operators look after items and deliveries."""
 
 
 CANNOT_BE_UNDONE: Final = " This cannot be undone."
@@ -289,6 +296,8 @@ class Operation:
     """It changes something, so that the account is logged."""
     final: bool = False
     """It cannot be undone; questions about it say so."""
+    takes_away: bool = False
+    """It takes away what an account has, or cannot get back: a command asks before it, with how much that is."""
     sure: str = ""
     """What a command and a form say before it is confirmed; `{}` is the node."""
     question: str = ""
@@ -429,6 +438,10 @@ class Given(dict[str, tuple[str, ...]]):
     def lines(self, var: str) -> tuple[str, ...]:
         """Return the lines of a field as they are, each once, without those that are empty or only spaces."""
         return tuple(dict.fromkeys(line for line in self.get(var, ()) if line.strip()))
+
+    def without(self, var: str) -> Given:
+        """Return the values without those of a field."""
+        return Given({name: values for name, values in self.items() if name != var})
 
     def says_yes(self, var: str) -> bool:
         """Return whether a boolean was set."""

@@ -24,6 +24,7 @@ from pubqueue.operations.model import (
     UnfitError,
     count,
 )
+from pubqueue.operations.searching import answered, searched, searches
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import Settings, written
 from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, SetAffiliations
@@ -99,6 +100,7 @@ def _queue(entry: NodeEntry) -> Row:
         None if config.left_out is None else config.left_out.items,
         None if config.left_out is None else config.left_out.why,
         entry.node.items,
+        entry.held,
     )
 
 
@@ -130,6 +132,7 @@ QUEUES: Final = Operation(
         Column("left_out", "Left out", Cell.COUNT, more=True),
         Column("left_out_why", "Why the last was left out", more=True),
         Column("items", "Items", Cell.COUNT, more=True),
+        Column("held", "Held", Cell.COUNT, more=True),
     ),
     _ask_queues,
     _queues,
@@ -291,6 +294,8 @@ CONFIGURE: Final = Operation(
     _ask_configure,
     lambda reply, given: _answer(f"{node_of(given)} was updated.", node_of(given), reply.missing),
     changes=True,
+    question="Change {}?",
+    actions=(Action(Of.SETTINGS, "Change settings", "Yes, change them", by_admins=True),),
     command="node set",
     manual="Change settings of a node.\n\nSettings that you do not name stay as they are.",
 )
@@ -325,6 +330,7 @@ DELETE: Final = Operation(
     lambda _reply, given: Answer(f"{node_of(given)} is deleted."),
     changes=True,
     final=True,
+    takes_away=True,
     sure="{} will be deleted with all its items, subscriptions and settings.",
     command="node delete",
     manual="Delete a node and everything in it.",
@@ -339,8 +345,10 @@ ROLES: Final = tuple(
 )
 
 
-def _ask_members(by: Principal, given: Given) -> Request:
-    after = given.one("after")
+AFFILIATION: Final = "affiliation"
+
+
+def _read_members(by: Principal, given: Given, after: str) -> GetAffiliations:
     return GetAffiliations(by, node_of(given), Page(after or None, given.number("max")))
 
 
@@ -356,10 +364,10 @@ MEMBERS: Final = Operation(
     "List the affiliations of a node",
     "Owners, publishers, members and outcasts of a node.",
     Power.NODES,
-    (NODE, AFTER, MAX_ROWS),
+    (NODE, *searches(GetAffiliations, "their addresses", state=AFFILIATION), AFTER, MAX_ROWS),
     (Column("jid", "Account"), Column("affiliation", "Affiliation")),
-    _ask_members,
-    _members,
+    searched(_read_members, state=AFFILIATION),
+    answered(_members),
     place="jid",
     command="node members",
     manual="List or change the affiliations of a node.\n\n"
@@ -393,6 +401,8 @@ AFFILIATE: Final = Operation(
         f"{given.one('jid')} is {dict(ROLES)[given.one('affiliation')]} to {node_of(given)}."
     ),
     changes=True,
+    question="Set {}?",
+    actions=(Action(Of.MEMBER, "Set an affiliation", "Yes, set it", by_admins=True),),
 )
 
 OPERATIONS: Final = (QUEUES, *SWITCHING, SETTINGS, CONFIGURE, DELETE, MEMBERS, AFFILIATE, CREATE)

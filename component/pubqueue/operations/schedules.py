@@ -13,9 +13,11 @@ from pubqueue.operations.model import (
     AFTER,
     MAX_ROWS,
     NODE,
+    Action,
     Answer,
     Cell,
     Column,
+    Of,
     Offer,
     Operation,
     Parameter,
@@ -23,6 +25,7 @@ from pubqueue.operations.model import (
     UnfitError,
     count,
 )
+from pubqueue.operations.searching import answered, searched, searches
 from pubqueue.rules import schedules
 
 if TYPE_CHECKING:
@@ -164,7 +167,10 @@ SCHEDULES: Final = Operation(
     "List the schedules",
     "The schedules, with their next and last times and their last errors.",
     Power.SERVICE,
-    (AFTER, MAX_ROWS),
+    (
+        *searches(schedules.ListSchedules, "their names or nodes", reason=True),
+        *(AFTER, MAX_ROWS),
+    ),
     (
         Column("schedule", "Schedule"),
         Column("state", "State"),
@@ -173,10 +179,10 @@ SCHEDULES: Final = Operation(
         *_STANDS,
         *(replace(one, more=True) for one in _BESIDE),
     ),
-    lambda by, given: schedules.ListSchedules(
-        by, given.one("after") or None, max=given.number("max")
+    searched(
+        lambda by, given, after: schedules.ListSchedules(by, after or None, max=given.number("max"))
     ),
-    _page,
+    answered(_page),
     place="schedule",
     command="schedule list",
     manual="List the schedules.\n\n"
@@ -309,6 +315,10 @@ CHANGE: Final = Operation(
 # --- what is done to one ------------------------------------------------------------------------
 
 
+def _action(button: str) -> Action:
+    return Action(Of.SCHEDULE, button, f"Yes, {button.lower()} it", by_admins=True)
+
+
 def _to_one(
     name: str,
     label: str,
@@ -318,8 +328,11 @@ def _to_one(
     ask: Callable[[Principal, str], Request],
     done: str,
     manual: str,
+    question: str,
+    button: str,
+    takes_away: bool = False,
 ) -> Operation:
-    """Return an operation with a schedule as its only parameter; `done` is the text of the answer."""
+    """Return an operation with a schedule as its only parameter; `done` is the text of the answer, `button` that of the page."""
 
     def answer(_reply: Done, given: Given) -> Answer:
         return Answer(done.format(given.one("schedule")))
@@ -329,6 +342,9 @@ def _to_one(
         lambda by, given: ask(by, given.one("schedule")),
         answer,
         changes=True,
+        takes_away=takes_away,
+        question=question,
+        actions=(_action(button),),
         command=name.replace("-", " "),
         manual=manual,
     )
@@ -341,6 +357,9 @@ REMOVE: Final = _to_one(
     COMMANDED,
     ask=schedules.RemoveSchedule,
     done="The schedule {} was removed.",
+    question="Remove {}? It publishes no more items; those that it has published stay.",
+    button="Remove",
+    takes_away=True,
     manual="Remove a schedule that a command has created.\n\n"
     "The items that it has published stay. To remove a schedule of the configuration file, delete it there.",
 )
@@ -352,6 +371,8 @@ PAUSE: Final = _to_one(
     _schedule("No schedule is running.", lambda one: not one.paused),
     ask=lambda by, name: schedules.PauseSchedule(by, name, paused=True),
     done="{} is paused.",
+    question="Pause {} until you resume it? Times in between do not count as missed.",
+    button="Pause",
     manual="Pause a schedule until you resume it.\n\n"
     "This works for schedules of the configuration file too. Times during the pause do not count as missed.",
 )
@@ -363,6 +384,8 @@ RESUME: Final = _to_one(
     _schedule("No schedule is paused.", lambda one: one.paused),
     ask=lambda by, name: schedules.PauseSchedule(by, name, paused=False),
     done="{} publishes again from its next time on.",
+    question="Resume {} from its next time on?",
+    button="Resume",
     manual="Resume a paused schedule, from its next time on.",
 )
 
@@ -378,6 +401,8 @@ FIRE: Final = Operation(
     lambda reply, _given: Answer(f"{reply.id} is published.", ((reply.id,),)),
     single=True,
     changes=True,
+    question="Publish one more item of {} now?",
+    actions=(Action(Of.SCHEDULE, "Run now", "Yes, publish it", by_admins=True),),
     command="schedule fire",
     manual="Publish a schedule's item now.\n\n"
     "This is one additional item; the schedule's own times do not change.",

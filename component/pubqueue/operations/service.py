@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final, assert_never
+
+from msgspec.structs import replace
 
 from pubqueue.model import replies
 from pubqueue.model.entities import Jid
@@ -12,20 +13,23 @@ from pubqueue.operations.model import (
     AFTER,
     MAX_ROWS,
     NODE,
+    Action,
     Answer,
     Cell,
     Column,
+    Of,
     Offer,
     Operation,
     Parameter,
     ParameterKind,
-    UnfitError,
     count,
     queues,
 )
 from pubqueue.operations.nodes import node_of, state_of
+from pubqueue.operations.searching import answered, place_from, place_in_words, searched, searches
 from pubqueue.rules.alerts import ReadAlerts, Wrong
 from pubqueue.rules.inspect import AskService, ReadWorkers
+from pubqueue.rules.subscribers import QuietWorker
 from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
 from pubqueue.rules.unlock import Dismiss
 
@@ -33,21 +37,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pubqueue.model.decision import Request
-    from pubqueue.model.entities import Principal
+    from pubqueue.model.entities import Principal, Subscription
     from pubqueue.model.limits import Limit, Whose
     from pubqueue.model.records import Alert, AlertPage
     from pubqueue.operations.model import Given, Row
-    from pubqueue.rules.survey import Place
 
 
 # Operations on workers, and on the service itself.
 
-HERE, AWAY = "available", "away or silent"
+HERE, AWAY, QUIET = "available", "away or silent", "quiet"
 
 
-def _ask_workers(by: Principal, given: Given) -> Request:
-    after = given.one("after")
-    return ReadWorkers(by, node_of(given), Jid(after) if after else None)
+def _read_workers(by: Principal, given: Given, after: str) -> ReadWorkers:
+    return ReadWorkers(by, node_of(given), Jid(after) if after else None, given.number("max"))
 
 
 def _workers(page: replies.WorkerPage, _given: Given) -> Answer:
@@ -58,10 +60,23 @@ def _workers(page: replies.WorkerPage, _given: Given) -> Answer:
     return Answer(note, rows, through, more=page.more and bool(rows))
 
 
+def worker_state(one: Subscription) -> str:
+    """Return the current state of a worker, in words."""
+    if one.quiet:
+        return QUIET
+    return HERE if one.available else AWAY
+
+
 def _worker(worker: replies.Worker) -> Row:
     one = worker.subscription
-    here = HERE if one.available else AWAY
-    return one.jid, here, one.queue_requests, one.in_flight, one.unanswered, worker.holds
+    return (
+        one.jid,
+        worker_state(one),
+        one.queue_requests,
+        one.in_flight,
+        one.unanswered,
+        worker.holds,
+    )
 
 
 WORKERS: Final = Operation(
@@ -69,7 +84,7 @@ WORKERS: Final = Operation(
     "List the workers of a queue",
     "The subscribers of a queue, with their windows and the items that they hold.",
     replies.Power.NODES,
-    (NODE, AFTER),
+    (NODE, *searches(ReadWorkers, "their addresses"), AFTER, MAX_ROWS),
     (
         Column("jid", "Worker"),
         Column("state", "State"),
@@ -78,8 +93,8 @@ WORKERS: Final = Operation(
         Column("unanswered", "Unanswered in a row", Cell.COUNT),
         Column("items", "Items", Cell.NAMES),
     ),
-    _ask_workers,
-    _workers,
+    searched(_read_workers),
+    answered(_workers),
     place="jid",
     nodes=queues("Workers", "Choose the queue whose workers you want to see."),
     manual="List the workers of a queue and their items.",
@@ -136,10 +151,73 @@ END_SUBSCRIPTION: Final = Operation(
     _dismissed,
     single=True,
     changes=True,
+    takes_away=True,
     nodes=queues("End a subscription", "Choose the queue that the worker subscribes to."),
     manual="End the subscription of a worker.\n\n"
     "The items that it holds are released, unless you pass --keep-locks. The worker may subscribe again, unless you make it an outcast"
     " (`pubqueue node members`).",
+)
+
+
+def _quieting(
+    name: str, label: str, about: str, *, quiet: bool, question: str, action: Action, manual: str
+) -> Operation:
+    """Return an operation that has a worker get no further items, or get items again."""
+
+    def offered(page: replies.WorkerPage) -> Iterator[tuple[str, str]]:
+        mine = (one for one in page.workers if one.subscription.quiet is not quiet)
+        return _windows(replace(page, workers=tuple(mine)))
+
+    def ask(by: Principal, given: Given) -> Request:
+        return QuietWorker(by, node_of(given), Jid(given.one("worker")), quiet)
+
+    def answer(reply: replies.Quieted, given: Given) -> Answer:
+        who, holds = given.one("worker"), count(reply.holds, "item")
+        now = "no further items" if quiet else "items again"
+        note = f"{who} gets {now} of {reply.node}; it holds {holds}."
+        return Answer(note, ((reply.holds,),))
+
+    none = f"{{node}} has no workers that {'can be quiet' if quiet else 'are quiet'}."
+    worker = Parameter(
+        *("worker", ParameterKind.JID, "Worker"),
+        required=True,
+        metavar="JID",
+        offer=Offer(WORKERS, offered, none, "Or the JID of another worker", about=about),
+    )
+    return Operation(
+        *(name, label, about, replies.Power.NODES, (NODE, worker)),
+        (Column("count", "Items that it holds", Cell.COUNT),),
+        *(ask, answer),
+        single=True,
+        changes=True,
+        question=question,
+        actions=(action,),
+        nodes=queues(label, "Choose the queue that the worker subscribes to."),
+        manual=manual,
+    )
+
+
+QUIET_WORKER: Final = _quieting(
+    "quiet-worker",
+    "Quiet a worker",
+    "The worker gets no further items, and finishes those that it holds. This lasts until you resume it, or its subscription ends.",
+    quiet=True,
+    question="Deliver no further items to {} until you resume it?",
+    action=Action(Of.WORKER, "Quiet", "Yes, quiet it"),
+    manual="Deliver no further items to a worker.\n\n"
+    "The worker stays subscribed, and finishes the items that it holds; the answer says how many. This lasts until you resume it, or its"
+    " subscription ends. It survives restarts of the service. Name a stream of gRPC as `pubqueue connections` does: it is quiet as long as"
+    " it is open, and only the instance that it is connected to knows it.",
+)
+
+RESUME_WORKER: Final = _quieting(
+    "resume-worker",
+    "Resume a quiet worker",
+    "The worker gets items again.",
+    quiet=False,
+    question="Deliver items to {} again?",
+    action=Action(Of.WORKER, "Resume", "Yes, resume it"),
+    manual="Deliver items to a quiet worker again.",
 )
 
 
@@ -208,7 +286,7 @@ SERVICE: Final = Operation(
     manual="Show version, uptime, store and limits.\n\nOnly administrators may use this command.",
 )
 
-ON_SERVICE: Final = (WORKERS, END_SUBSCRIPTION, SERVICE)
+ON_SERVICE: Final = (WORKERS, QUIET_WORKER, RESUME_WORKER, END_SUBSCRIPTION, SERVICE)
 
 
 # The operation that looks at all queues at once: problems first, totals, sorted by any column.
@@ -250,31 +328,6 @@ PHRASES: Final = {
     Problem.CLOSED: "closed to publishers",
 }
 """The name of a problem after a number of queues."""
-
-
-def place_in_words(place: Place) -> str:
-    """Return a place as one text."""
-    return f"{place[0]!r}:{place[1]}"
-
-
-def place_from(text: str) -> Place | None:
-    """Return the place that a text represents, None for none.
-
-    Raises:
-        UnfitError: it is not a place.
-
-    """
-    if not text:
-        return None
-    number, _, name = text.partition(":")
-    try:
-        place = float(number)
-    except ValueError:
-        place = math.nan
-    # a count is written as a whole number
-    if not name or math.isnan(place) or number not in {repr(place), f"{place:.0f}"}:
-        raise UnfitError("after: the place of a row, as the answer has it")
-    return place, name
 
 
 def in_words(totals: replies.Totals, *, whole: bool) -> str:
@@ -376,8 +429,8 @@ FAILING: Final = "failing"
 ALERT_STATES: Final = (RAISED, ENDING, FAILING)
 
 
-def _ask_alerts(by: Principal, given: Given) -> Request:
-    return ReadAlerts(by, given.one("after"), given.number("max") or USUAL_ALERTS)
+def _read_alerts(by: Principal, given: Given, after: str) -> ReadAlerts:
+    return ReadAlerts(by, after, given.number("max") or USUAL_ALERTS)
 
 
 def _alerts(page: AlertPage, _given: Given) -> Answer:
@@ -398,7 +451,7 @@ ALERTS: Final = Operation(
     "List the alerts",
     "What is wrong now, as [alerts] of the configuration has it, and the targets of alerts that do not take them.",
     replies.Power.SERVICE,
-    (AFTER, MAX_ROWS),
+    (*searches(ReadAlerts, "their kinds or subjects"), AFTER, MAX_ROWS),
     (
         Column("alert", "Alert", more=True),
         Column("kind", "What is wrong"),
@@ -407,8 +460,8 @@ ALERTS: Final = Operation(
         Column("since", "Since", Cell.SINCE),
         Column("detail", "Details"),
     ),
-    _ask_alerts,
-    _alerts,
+    searched(_read_alerts),
+    answered(_alerts),
     place="alert",
     manual="List the alerts.\n\n"
     "Shows what is wrong now, as the table [alerts] of the configuration has it: dead items, old items, queues without workers, a full disk,"

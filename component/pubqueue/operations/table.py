@@ -47,7 +47,9 @@ READS: Final = frozenset(
 )
 """Operations that show nodes and their items."""
 
-CHANGES: Final = frozenset(one.name for one in OPERATIONS.values() if one.actions)
+CHANGES: Final = frozenset(
+    one.name for one in OPERATIONS.values() if any(not action.by_admins for action in one.actions)
+)
 """Operations that change the items of a node, or their deliveries: those of the page."""
 
 LENT: Final = {

@@ -23,7 +23,7 @@ from pubqueue.model.notices import announce
 from pubqueue.rules.publication import PLACES, Known, Place, Publish, PublishFacts
 from pubqueue.rules.publish import inadmissible
 from pubqueue.rules.room import Growth, full, overdrawn_together
-from pubqueue.rules.staging import barred, done, unkept
+from pubqueue.rules.staging import barred, done, one_app_too_many, unkept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +49,7 @@ NAMED: Final = 20
 
 TAKEN: Final = {
     Place.BUSY: (Refusal.ITEM_LOCKED, "in flight"),
+    Place.HELD: (Refusal.ITEM_LOCKED, "held until a signal comes"),
     Place.DEAD: (Refusal.ITEM_EXISTS, "dead here, to be redriven or retracted"),
 }
 """The places that refuse a winner, with the text about its id."""
@@ -153,6 +154,9 @@ class CommitFacts(Struct, frozen=True, gc=False):
     """Some of the named are of groups: each has to take its place in its group."""
     dead_letters: CommitNodeFacts | None = None
     """The node for winners whose ids are taken, if it exists; without winners of its own."""
+    limits: transactions.Limits = transactions.DEFAULTS
+    apps: int = 0
+    """How many apps the account has, if this one is new: a commit without items makes it known."""
 
 
 def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
@@ -163,6 +167,8 @@ def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
         record = facts.record
         items = 0 if record is None or record.damaged else record.items
         return Decision(transactions.Committed(request.version, items, 0, already=True))
+    if (no := one_app_too_many(facts.app, facts.apps, facts.limits)) is not None:
+        return no
     waiting = facts.open.items if facts.open is not None else 0
     if waiting and not request.parts:
         reason = f"the commit names no part, and {waiting} items are staged"

@@ -161,7 +161,7 @@ def ordered(definitions: Iterable[Definition]) -> list[Definition]:
         while stack:
             name = stack[-1]
             begun.add(name)
-            left = [other for other in _named(nodes[name]) if other in nodes and other not in begun]
+            left = [other for other in named(nodes[name]) if other in nodes and other not in begun]
             if left:
                 stack.append(left[0])
             else:
@@ -169,7 +169,7 @@ def ordered(definitions: Iterable[Definition]) -> list[Definition]:
     return list(done.values())
 
 
-def _named(one: Definition) -> Iterator[NodeName]:
+def named(one: Definition) -> Iterator[NodeName]:
     """Yield the nodes that the settings of a queue name; those of a plain node have no effect."""
     if one.queueing:
         for setting in ("source", "dead_letter_node"):

@@ -1,6 +1,6 @@
 """The entries of a change in the event log of a node: a table over all changes, and over requesters.
 
-An item's life reads: published, then any number of times delivered and (unlocked or expired),
+An item's life reads: published, then any number of times delivered and (unlocked, expired, or held and woken),
 finally completed, or retracted, or purged with all others, or dead; requeued leads from dead, and
 from completed or retracted if the queue keeps done items, back to the queue. A move between nodes is
 recorded in both: in the source with `to`, in the destination with `origin`.
@@ -16,6 +16,7 @@ from pubqueue.model import changes
 from pubqueue.model import transactions as t
 from pubqueue.model.entities import Millis, State
 from pubqueue.model.records import Event, EventKind, LogEntry, PublishedByCommit
+from pubqueue.model.waits import Woken
 from pubqueue.rules.deliveries import GiveUpUnanswered
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.presence import WORKER_LOST, Bounce, FreeConnections, FreeLeft, Leave
@@ -98,6 +99,24 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(EventKind.UNLOCKED, item, now)
 
 
+def _held(_asked: object, change: changes.Hold, now: Millis) -> tuple[LogEntry, ...]:
+    held = _of(EventKind.HELD, change.item, now, ", ".join(change.wait.signals))
+    if not change.wait.is_heard:
+        return (held,)
+    return held, _of(EventKind.WOKEN, replace(change.item, holder=None), now, Woken.SIGNAL.value)
+
+
+def _signaled(_asked: object, change: changes.TakeSignal, now: Millis) -> tuple[LogEntry, ...]:
+    signaled = _of(EventKind.SIGNALED, replace(change.item, holder=None), now, change.signal.name)
+    if not change.wakes:
+        return (signaled,)
+    return signaled, _of(EventKind.WOKEN, change.item, now, Woken.SIGNAL.value)
+
+
+def _woken(_asked: object, change: changes.Wake, now: Millis) -> tuple[LogEntry, ...]:
+    return (_of(EventKind.WOKEN, change.item, now, Woken.TIME.value),)
+
+
 def _gave_up(asked: object, change: changes.GiveUp, now: Millis) -> tuple[LogEntry, ...]:
     ends = () if change.item.holder is None else (_end(asked, change.item, now),)
     dead = replace(change.item, failed=change.failed)
@@ -159,6 +178,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     changes.SetTerms:        _nothing,
     changes.Approve:         _nothing,
     changes.SetAvailable:    _nothing,
+    changes.SetQuiet:        _nothing,   # the queue's items are as they were
     changes.EndSubscription: _nothing,   # locks outlive it
     changes.NoteUnanswered:     _nothing,
     changes.NoteResource:    _nothing,
@@ -170,6 +190,9 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     changes.ReplacePayload:  _replaced,
     changes.Lock:            _locked,
     changes.Release:         _released,
+    changes.Hold:            _held,
+    changes.TakeSignal:      _signaled,
+    changes.Wake:            _woken,
     changes.Postpone:        _nothing,   # it waits as before, only longer
     changes.Extend:          _nothing,
     changes.SetLife:         _nothing,

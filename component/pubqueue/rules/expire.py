@@ -19,10 +19,11 @@ from pubqueue.model.decision import (
     Request,
     in_words,
 )
-from pubqueue.model.entities import Affiliation, Jid, SubscriptionState
+from pubqueue.model.entities import Affiliation, Jid, State, SubscriptionState
 from pubqueue.model.notices import Notice, SubscriptionChanged, Unlocked
 from pubqueue.model.several_subscriptions import apart, named
 from pubqueue.model.transactions import Abort, Sweep
+from pubqueue.rules import waits
 from pubqueue.rules.access import is_meant
 from pubqueue.rules.ahead import fail_first
 from pubqueue.rules.filters import admits, indexed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
     from pubqueue.model.entities import Item, Millis, Node, NodeName, Principal, Subscription
+    from pubqueue.model.transactions import Orphan
     from pubqueue.rules.room import Allowance
 
 
@@ -130,6 +132,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     """Open versions of transactions that were not committed in time."""
     sweepable: Millis | None = None
     """Until when records of transactions are too old, if there are any to sweep."""
+    orphans: tuple[Orphan, ...] = ()
+    """Items of nodes that were purged or deleted."""
     leases: tuple[Subscription, ...] = ()
     """Subscriptions whose lease has ended, or is due for its reminder."""
     unread: tuple[Key, ...] = ()
@@ -139,6 +143,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     truncated: tuple[NodeName, ...] = ()
     """The queues with items that are too old, and that have to report it."""
     service: Jid = Jid("")
+    unanswered: tuple[Case, ...] = ()
+    """Held items whose time is over, and that do not go to a worker then."""
     more_to_forget: bool = False
     """Whether there are more than FORGOTTEN outdated ids of finished work."""
 
@@ -152,16 +158,18 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
     """
     ends = fail_first(facts.locks, facts.now, TIMED_OUT)
     ends += [_too_old(case, facts.now) for case in facts.lives]
-    changes: list[c.Change] = [*in_their_places(ends, [*facts.locks, *facts.lives])]
+    ends += [waits.end(case, facts.now) for case in facts.unanswered]
+    cases = [*facts.locks, *facts.lives, *facts.unanswered]
+    changes: list[c.Change] = [*in_their_places(ends, cases)]
     ended = {case.item.seq for case in facts.lives}
     changes += [status_item(name, facts.service, facts.now) for name in facts.truncated]
-    changes += [c.Ripen(item) for item in facts.ripe if item.seq not in ended]
+    changes += [_ripe(item) for item in facts.ripe if item.seq not in ended]
     changes += _silence(facts.holders, Counter(_lock_of(case.item) for case in facts.locks))
     if request.only is None:
         changes.append(c.Forget(facts.now, FORGOTTEN))
     changes += [Abort(app, version) for app, version in facts.overdue]
     if facts.sweepable is not None:
-        changes.append(Sweep(facts.sweepable, SLICE))
+        changes.append(Sweep(facts.sweepable, SLICE, facts.orphans))
     items = [case.item for case in facts.locks]
     notices: list[Notice] = [
         Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
@@ -198,6 +206,10 @@ def _too_old(case: Case, now: Millis) -> c.Change:
     if drops(case.node.config):
         return c.RemoveItem(case.item)
     return give_up(case, now, TOO_OLD, failed=case.item.failed)
+
+
+def _ripe(item: Item) -> c.Change:
+    return c.Wake(item) if item.state is State.HELD else c.Ripen(item)
 
 
 def _lock_of(item: Item) -> tuple[NodeName, Jid | None]:

@@ -11,20 +11,21 @@ from msgspec.structs import replace
 
 from pubqueue.model import replies
 from pubqueue.model.decision import Decision, Done, Read, Refusal, Request, refuse
+from pubqueue.model.entities import Millis
 from pubqueue.model.records import QUOTAS, Event, EventKind
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.room import Allowance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pubqueue.model.entities import (
         Affiliation,
+        Finish,
         Item,
         ItemId,
         Jid,
-        Millis,
         Node,
         NodeName,
         Principal,
@@ -53,6 +54,8 @@ NEAR: Final = 0.9
 
 OBSERVERS: Final = "reading is for owners and publishers of a node"
 
+LED_PAST: Final = "its queue was led past it"
+
 OWNERS: Final = "only the node's owners and administrators of the service may do this"
 
 
@@ -71,10 +74,11 @@ class PowersFacts(Struct, frozen=True, gc=False):
 
 
 class ReadWorkers(Read, frozen=True, gc=False):
-    """Request the subscribers of the node after the JID `after`, and the items they hold."""
+    """Request up to `most` subscribers of the node after the JID `after`, and the items they hold."""
 
     node: NodeName
     after: Jid | None = None
+    most: int | None = None
 
 
 class WorkersFacts(Struct, frozen=True, gc=False):
@@ -112,9 +116,9 @@ class ReadHistory(Read, frozen=True, gc=False):
 
 
 class HistoryFacts(Struct, frozen=True, gc=False):
-    """The node, the item if it is there, and its events: in this node, and in the one that it came from if that may be read.
+    """The node, the item if it is there, or done and kept, and its events: in this node, and in the one that it came from if that may be read.
 
-    There are at most `limit` of them, or one more if further ones follow.
+    There are at most `limit` of them, or one more if further ones follow. `result` is the reply to it, if that may be read.
     """
 
     node: Node | None
@@ -122,6 +126,7 @@ class HistoryFacts(Struct, frozen=True, gc=False):
     item: Item | None = None
     events: tuple[replies.EventEntry, ...] = ()
     limit: int = 0
+    result: tuple[Item, bytes] | None = None
 
 
 class AskService(Read, frozen=True, gc=False):
@@ -188,10 +193,7 @@ def peek(request: Peek, facts: PeekFacts) -> Decision:
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
     if facts.item is None:
-        why = f"there is no item {request.id} in {request.node}"
-        if facts.node.done:
-            why += f", apart from those that are done ({facts.node.done}), which cannot be shown"
-        return refuse(Refusal.ITEM_NOT_FOUND, why)
+        return refuse(Refusal.ITEM_NOT_FOUND, f"there is no item {request.id} in {request.node}")
     return Decision(replies.Peeked(facts.node.name, facts.item, facts.payload))
 
 
@@ -215,17 +217,20 @@ def read_history(request: ReadHistory, facts: HistoryFacts) -> Decision:
         is_told = events[0].event.kind is EventKind.PUBLISHED
         untold = () if is_told else untold[:1]
     through = events[-1].seq if events else request.after
+    steps = (*untold, *events)
     return Decision(
-        replies.History(node, request.id, facts.item, (*untold, *events), through, more)
+        replies.History(node, request.id, facts.item, steps, through, more, facts.result)
     )
 
 
 def steps_of(item: Item) -> tuple[replies.EventEntry, ...]:
-    """Return what an item itself records of its life, in order: its publication, its last delivery, and its death."""
+    """Return what an item itself records of its life, in order: its publication, its last delivery, and its death or how it was done."""
     letter = item.dead_letter
     origin = item.node if letter is None or letter.origin is None else letter.origin
     steps = [(item.published, Event(EventKind.PUBLISHED, origin, item.id))]
-    if item.taken is not None:
+    if (finish := item.finish) is not None:
+        steps += _of_finish(item, finish)
+    elif item.taken is not None:
         before = letter is not None and item.taken <= letter.at
         who = letter.holder if letter is not None and before else item.holder or item.avoid
         steps.append(
@@ -237,6 +242,19 @@ def steps_of(item: Item) -> tuple[replies.EventEntry, ...]:
     steps.sort(key=itemgetter(0))
     by = item.publisher
     return tuple(replies.EventEntry(0, at, replace(one, publisher=by)) for at, one in steps)
+
+
+def _of_finish(item: Item, finish: Finish) -> Iterator[tuple[Millis, Event]]:
+    if finish.worker is None and (
+        item.acquired or not item.token
+    ):  # else a version that did not note the worker has kept it
+        yield finish.at, Event(EventKind.RETRACTED, item.node, item.id, detail=LED_PAST)
+        return
+    who = item.acquired or None, finish.worker
+    if finish.delivered is not None:
+        yield finish.delivered, Event(EventKind.DELIVERED, item.node, item.id, *who)
+    held = None if finish.delivered is None else Millis(max(0, finish.at - finish.delivered))
+    yield finish.at, Event(EventKind.COMPLETED, item.node, item.id, *who, held=held)
 
 
 def ask_service(request: AskService, facts: ServiceFacts) -> Decision:

@@ -84,7 +84,7 @@ RULES: Final[dict[type, tuple[Callable[[Any], Refused | None], Callable[[Any, An
 TRANSIENT: Final = frozenset({
     Refusal.PUBLISH_PAUSED, Refusal.LOCK_LOST, Refusal.TOO_MANY_SUBSCRIPTIONS, Refusal.TOO_MUCH_KEPT, Refusal.TOO_MANY_NODES,
     Refusal.TOO_MUCH_STAGED, Refusal.TOO_MANY_KEYS, Refusal.STILL_NOTIFYING, Refusal.WINDOW_FULL, Refusal.TOO_MANY_WAITING,
-    Refusal.TOO_MUCH_HELD, Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT,
+    Refusal.TOO_MUCH_HELD, Refusal.TOO_MANY_SIGNALS, Refusal.STORE_FAILED, Refusal.INTERNAL_FAULT,
 })
 """Refusals after which a later attempt may succeed: the message stays held."""
 # fmt: on

@@ -13,6 +13,7 @@ from pubqueue.model.entities import (
     MAX_ID_LENGTH,
     AccessModel,
     AtExpiry,
+    Fair,
     ItemReply,
     Level,
     Millis,
@@ -23,7 +24,7 @@ from pubqueue.model.entities import (
     SendLast,
     suggestion,
 )
-from pubqueue.rules import filters
+from pubqueue.rules import filters, shares
 from pubqueue_xeps.wire.names import CHANGED, is_clean
 
 if TYPE_CHECKING:
@@ -185,6 +186,13 @@ def _labels(text: str) -> str:
         raise BadValueError(str(problem)) from problem
 
 
+def _weights(text: str) -> str:
+    try:
+        return shares.written_weights(shares.read_weights(text))
+    except shares.WeightError as problem:
+        raise BadValueError(str(problem)) from problem
+
+
 def _filter(text: str) -> str:
     if text:
         try:
@@ -218,6 +226,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "queueing":                   _BOOLEAN,
     "lock_timeout":               Setting(whole(1, YEAR)),
     "keep_done":                  _BOOLEAN,
+    "done_ttl":                   Setting(_whole_or_nothing(1, 100 * YEAR), _write_or_nothing),
+    "done_max":                   Setting(_whole_or_nothing(1, 1_000_000_000), _write_or_nothing),
     "unused_expire":              Setting(_whole_or_nothing(1, 100 * YEAR), _write_or_nothing),
     "lock_longest":               Setting(_whole_or_nothing(1, YEAR), _write_or_nothing),
     "max_failures":               Setting(whole(1, 10**6)),
@@ -233,6 +243,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "max_queue_requests":         Setting(whole(1, 10**6)),
     "group_limit":                Setting(whole(1, 1000)),
     "group_ahead":                _BOOLEAN,
+    "fair":                       _choice(Fair),
+    "weights":                    Setting(_weights),
     "rate":                       Setting(_rate, _write_rate),
     "qos":                        _choice(Level),
     "unsubscribe_on_unavailable": _BOOLEAN,

@@ -147,6 +147,8 @@ class Place(Enum):
     REPLACE = auto()
     """Its payload replaces that of an unlocked item."""
     BUSY = auto()
+    HELD = auto()
+    """The item is held: what it waits for belongs to its payload."""
     DEAD = auto()
 
 
@@ -157,15 +159,18 @@ PLACES: Final[dict[tuple[Known, State | None], Place]] = {
     (Known.SAME,     State.QUEUED):  Place.LEAVE,
     (Known.SAME,     State.DELAYED): Place.LEAVE,
     (Known.SAME,     State.LOCKED):  Place.LEAVE,
+    (Known.SAME,     State.HELD):    Place.LEAVE,
     (Known.SAME,     State.DEAD):    Place.LEAVE,
     (Known.OTHER,    State.QUEUED):  Place.REPLACE,
     (Known.OTHER,    State.DELAYED): Place.REPLACE,
     (Known.OTHER,    State.LOCKED):  Place.BUSY,
+    (Known.OTHER,    State.HELD):    Place.HELD,
     (Known.OTHER,    State.DEAD):    Place.DEAD,
 }
 
 TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
     Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is in flight"),
+    Place.HELD: (Refusal.ITEM_LOCKED, "item {} is held until a signal comes, or its time is over"),
     Place.DEAD: (Refusal.ITEM_EXISTS, "item {} is dead here: redrive or retract it"),
 }
 """The places that refuse an item, with the text about its id."""

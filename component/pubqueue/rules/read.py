@@ -44,6 +44,7 @@ class ReadItems(Read, frozen=True, gc=False):
 
     With DEAD they are those that died here or were moved here dead, and the numbers are those of
     their dead letters. Then `reason` selects those with matching reasons (`rules.dead_letters`).
+    With DONE they are those that the queue keeps although they are done; without a state these are left out.
     `room` is the number of bytes of payload that the face can put into one answer.
     """
 

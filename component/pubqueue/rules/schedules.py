@@ -18,7 +18,7 @@ from pubqueue.model.decision import (
     in_words,
     refuse,
 )
-from pubqueue.model.entities import Millis, excess, later, seconds
+from pubqueue.model.entities import MAX_GROUP_LENGTH, Millis, excess, later, seconds
 from pubqueue.model.schedules import (
     MAX_NAME_LENGTH,
     MAX_SCHEDULES,
@@ -38,7 +38,6 @@ from pubqueue.rules.publication import Publish
 from pubqueue.rules.publish import publish_at_once
 from pubqueue.rules.validity import (
     HIGHEST_PRIORITY,
-    MAX_GROUP_LENGTH,
     MAX_SPAN,
     NO_HEADER,
     has_clean_names,

@@ -168,7 +168,8 @@ def _goes_on(taken: Sequence[Item], found: Sequence[Item]) -> bool:
     return len(taken) < len(found) or len(found) == SEEK_SLICE
 
 
-# How long what is done is kept in a queue that keeps it, and how much of it: so many seconds since it was published, so many bytes.
+# How long what is done is kept in a queue that keeps it, and how much of it: so many seconds since it was published, or done, so many
+# items and bytes.
 #
 # It refuses nothing and delays no request: what is too old, or too much, is dropped slice by slice from time to time, the oldest first.
 # Until then it is not brought back either, if it is too old.
@@ -209,18 +210,22 @@ def end_of(item: Item, config: NodeConfig) -> Millis | None:
 
 
 def is_over(item: Item, config: NodeConfig, now: Millis) -> bool:
-    """Return whether the life of an item has ended."""
-    end = end_of(item, config)
-    return end is not None and end <= now
+    """Return whether the life of an item that is done has ended, or the time for which it is kept."""
+    ends = [end_of(item, config)]
+    if config.done_ttl is not None and item.taken is not None:
+        ends.append(later(item.taken, seconds(config.done_ttl)))
+    return any(end is not None and end <= now for end in ends)
 
 
 def surplus(node: Node, oldest: Sequence[Item], now: Millis) -> Sequence[Item]:
     """Return those of the oldest items that are done which have to go now."""
     if not keeps(node.config):
         return oldest
-    count, left = 0, node.done_bytes - (node.config.max_bytes or node.done_bytes)
+    config, count = node.config, 0
+    beyond = 0 if config.done_max is None else node.done - config.done_max
+    left = node.done_bytes - (config.max_bytes or node.done_bytes)
     for item in oldest:
-        if left <= 0 and not is_over(item, node.config, now):
+        if left <= 0 and count >= beyond and not is_over(item, config, now):
             break
         left -= item.size
         count += 1

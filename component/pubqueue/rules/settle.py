@@ -318,14 +318,16 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
     if window:
         until = later(facts.now, seconds(window))
         changes = tuple(
-            RemoveItem(item, until, digest, done_at)
+            RemoveItem(item, until, digest, done_at, None if done_at is None else last_holder(item))
             if digest is not None and finishes(request, item)
             else RemoveItem(item)
             for item, digest in zip(items, facts.digests, strict=True)
         )
     elif done_at is not None:
         changes = tuple(
-            RemoveItem(item, done_at=done_at) if finishes(request, item) else RemoveItem(item)
+            RemoveItem(item, done_at=done_at, done_by=last_holder(item))
+            if finishes(request, item)
+            else RemoveItem(item)
             for item in items
         )
     else:

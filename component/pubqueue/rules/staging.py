@@ -61,6 +61,8 @@ class StageFacts(Struct, frozen=True, gc=False):
     limits: t.Limits
     sizes: tuple[int | None, ...]
     noted: tuple[tuple[bool, bool] | None, ...] = ()
+    apps: int = 0
+    """How many apps the account has, if this one is new."""
 
 
 class AbortVersion(Request, frozen=True, gc=False):
@@ -163,7 +165,8 @@ def stage(request: StagePublish, facts: StageFacts) -> Decision:
     node = facts.publish.node
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    if (no := inadmissible(wanted, facts.publish, node)) is not None:
+    no = inadmissible(wanted, facts.publish, node)
+    if (no := no or one_app_too_many(facts.app, facts.apps, facts.limits)) is not None:
         return no
     if (no := unkept(node)) is not None or not wanted.drafts:
         return no or refuse(Refusal.ITEM_REQUIRED)
@@ -182,6 +185,17 @@ def unkept(node: Node) -> Decision | None:
     if node.config.persists:
         return None
     return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
+
+
+def one_app_too_many(app: t.App | None, apps: int, limits: t.Limits) -> Decision | None:
+    """Refuse a new app of an account with its maximum number. None is dropped for it: its mark says what is committed."""
+    if app is not None or apps < limits.apps_per_account:
+        return None
+    reason = (
+        f"this account has {apps} apps, and may have {limits.apps_per_account}: "
+        "an app is forgotten when it was not used for long"
+    )
+    return refuse(Refusal.TOO_MUCH_STAGED, reason)
 
 
 def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:

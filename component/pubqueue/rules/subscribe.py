@@ -295,7 +295,8 @@ def _again(node: Node, held: Subscription, granted: Granted, owners: tuple[Jid, 
     before = held
     if held.state is SubscriptionState.PENDING:
         changes.append(Approve(node.name, held.jid))
-        held = replace(held, state=SubscriptionState.SUBSCRIBED, available=held.deliver)
+        held = replace(held, state=SubscriptionState.SUBSCRIBED)
+        held = replace(held, available=held.listens)
         notices = tuple(notify_owners(node, held, owners))
     after, others = _with(node, held, granted)
     if node.config.queueing and not after.available and after.listens:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.model.changes import AddSubscription, Approve, Change, EndSubscription
+from pubqueue.model.changes import AddSubscription, Approve, Change, EndSubscription, SetQuiet
 from pubqueue.model.decision import (
     Decision,
     Done,
@@ -31,7 +31,7 @@ from pubqueue.model.entities import (
     account_of,
 )
 from pubqueue.model.notices import ApprovalWanted, SubscriptionChanged
-from pubqueue.model.replies import WHOLE, Listed, NodeSubscriptions, Page, Part
+from pubqueue.model.replies import WHOLE, Listed, NodeSubscriptions, Page, Part, Quieted
 from pubqueue.model.several_subscriptions import apart, find, named
 from pubqueue.rules import access
 from pubqueue.rules.access import Action
@@ -179,13 +179,57 @@ def _added(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
     return ((AddSubscription(new), new, SubscriptionState.SUBSCRIBED),)
 
 
-def _managed(by: Principal, facts: SubscribersFacts | PendingFacts) -> Node | Decision:
+def _managed(by: Principal, facts: SubscribersFacts | QuietFacts | PendingFacts) -> Node | Decision:
     """Return the node if the principal may manage it, and approve its subscriptions (XEP-0060 8.7.3, 14.2)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     if not access.may(access.standing_of(by, facts.affiliation), Action.MANAGE, facts.node):
         return refuse(Refusal.FORBIDDEN)
     return facts.node
+
+
+# A worker that is quiet gets no further items, and settles what it holds: before a deploy, or while it is looked at.
+#
+# It is a part of its subscription: kept over restarts of the service, and over the worker's own absence, until it is resumed or
+# the subscription ends. A connection that asks for items itself, as a stream of gRPC does, has no subscription that is stored: it is
+# quiet until it is resumed or ends, at the instance that it is connected to.
+
+
+class QuietWorker(Request, frozen=True, gc=False):
+    """Let exactly this JID get no further items of the queue, or resume it."""
+
+    by: Principal
+    node: NodeName
+    jid: Jid
+    quiet: bool
+
+
+class QuietFacts(Struct, frozen=True, gc=False):
+    """The node, the principal's affiliation, and the subscription.
+
+    `asking` is how many items the connection of this address holds, if it is here and asks for items of the node itself.
+    """
+
+    node: Node | None
+    affiliation: Affiliation
+    subscription: Subscription | None
+    asking: int | None = None
+
+
+def quiet_worker(request: QuietWorker, facts: QuietFacts) -> Decision:
+    """Decide whether the worker is quiet from now on; the same again changes nothing."""
+    node, one = _managed(request.by, facts), facts.subscription
+    if isinstance(node, Decision):
+        return node
+    if not node.config.queueing:
+        return refuse(Refusal.NOT_A_QUEUE)
+    if one is None and facts.asking is not None:
+        return Decision(Quieted(node.name, facts.asking, asking=True))
+    if one is None or one.state is not SubscriptionState.SUBSCRIBED:
+        return refuse(Refusal.NOT_SUBSCRIBED, f"{request.jid} does not subscribe to {node.name}")
+    again = one.quiet is request.quiet
+    changes = () if again else (SetQuiet(node.name, one.jid, request.quiet),)
+    return Decision(Quieted(node.name, one.in_flight), changes)
 
 
 # Subscriptions that wait for an owner's approval (XEP-0060 8.6, 8.7), and the owners' answers.

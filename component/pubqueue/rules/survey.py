@@ -201,6 +201,7 @@ def _added(totals: Totals, rows: list[SurveyRow]) -> Totals:
         locked=totals.locked + sum(row.entry.locked for row in queues),
         delayed=totals.delayed + sum(row.entry.delayed for row in queues),
         dead=totals.dead + sum(row.entry.dead for row in queues),
+        held=totals.held + sum(row.entry.held for row in queues),
         rate=totals.rate + sum(row.entry.rate for row in queues),
         problems=tuple((one, counts[one]) for one in PROBLEMS if one in counts),
     )

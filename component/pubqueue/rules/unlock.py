@@ -211,10 +211,11 @@ def _corrected(item: Item, node: Node, now: Millis) -> Change | None:
     """Return the change that makes the item's times those of the clock now, None if they are."""
     deadline = None if item.deadline is None else min(item.deadline, longest(node, now))
     taken, due, expires = item.taken, item.due, item.expires
-    made = max(item.published, taken or item.published)
+    since = Millis(0 if item.wait is None else item.wait.since)
+    made = max(item.published, taken or item.published, since)
     if made <= now:
         return None if deadline is None or deadline == item.deadline else Extend(item, deadline)
-    if due is not None and item.state is State.DELAYED and due >= made:
+    if due is not None and item.state in {State.DELAYED, State.HELD} and due >= made:
         due = Millis(due - made + now)
     life = node.config.item_expire
     if expires is not None and life is not None and item.published > now:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import MAX_ID_LENGTH, NO_TIME, seconds
+from pubqueue.model.entities import MAX_GROUP_LENGTH, MAX_ID_LENGTH, NO_TIME, seconds
 from pubqueue.model.records import (
     MAX_IDS,
     MAX_KEY_LENGTH,
@@ -29,6 +29,7 @@ from pubqueue.rules.subscribers import SetSubscriptions
 from pubqueue.rules.take import MAX_WAIT
 from pubqueue.rules.together import Together, names_of
 from pubqueue.rules.unlock import FreeLocks, Touch
+from pubqueue.rules.waits import fault_of_hold, fault_of_signal
 from pubqueue_xeps.wire.names import is_clean
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.discovery import Describe
     from pubqueue.rules.staging import AbortVersion, ListTransactions
     from pubqueue.rules.take import Take
+    from pubqueue.rules.waits import Hold, Signal
 
     class NamesNode(Protocol):
         """A request about one node."""
@@ -75,9 +77,6 @@ MAX_SPAN: Final = seconds(3_162_240_000)
 
 MAX_APP_LENGTH: Final = 255
 """Bytes of the name of an app."""
-
-MAX_GROUP_LENGTH: Final = 255
-"""Bytes of the name of a group."""
 
 HIGHEST_NUMBER: Final = 10**18 - 1
 """Of a version, a part, an attempt, and of every count: no store has to keep a higher one."""
@@ -172,7 +171,10 @@ def of_publish(request: Publish) -> Refused | None:
 def _of_key(key: PublishKey, drafts: Sequence[Draft]) -> Refused | None:
     """Refuse an invalid key, a time that is too long, and ids that are too large to be stored with a key."""
     if not is_name(key.name) or len(key.name.encode()) > MAX_KEY_LENGTH:
-        return Refused(Refusal.BAD_REQUEST, f"a key is a name of 1 to {MAX_KEY_LENGTH} bytes")
+        return Refused(
+            Refusal.BAD_REQUEST,
+            f"a key is a name of 1 to {MAX_KEY_LENGTH} bytes, without control characters",
+        )
     if not NO_TIME < key.remember <= MAX_KEY_REMEMBERED:
         words = f"a key is remembered for up to {MAX_KEY_REMEMBERED // 1000} seconds"
         return Refused(Refusal.BAD_REQUEST, words)
@@ -193,7 +195,7 @@ def _of_wishes(draft: Draft) -> Refused | None:
     if _too_long(draft.ttl):
         return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
     if draft.group and not is_group(draft.group):
-        reason = f"group: a name of 1 to {MAX_GROUP_LENGTH} bytes"
+        reason = f"group: a name of 1 to {MAX_GROUP_LENGTH} bytes, without control characters"
         return Refused(Refusal.BAD_REQUEST, reason, setting="group")
     return None
 
@@ -213,7 +215,10 @@ def of_app(request: NamesApp) -> Refused | None:
         return None
     name = name_of_transaction(request.app)
     if not name or len(name.encode()) > MAX_APP_LENGTH or not is_clean(name):
-        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {MAX_APP_LENGTH} bytes")
+        return Refused(
+            Refusal.BAD_REQUEST,
+            f"app has to be a name of 1 to {MAX_APP_LENGTH} bytes, without control characters",
+        )
     return None
 
 
@@ -279,6 +284,16 @@ def _of_memory(request: Settle) -> Refused | None:
 def of_touch(request: Touch) -> Refused | None:
     """Refuse a name or a span beyond its bounds, and an id that occurs twice."""
     return of_node(request) or _of_span(request.span) or _distinct(request.ids)
+
+
+def of_hold(request: Hold) -> Refused | None:
+    """Refuse names, texts and a span beyond their bounds."""
+    return of_node(request) or _of_span(request.within) or fault_of_hold(request)
+
+
+def of_signal(request: Signal) -> Refused | None:
+    """Refuse names and data beyond their bounds."""
+    return of_node(request) or fault_of_signal(request)
 
 
 def of_each(request: SettleEach) -> Refused | None:

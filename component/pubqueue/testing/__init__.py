@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pubqueue.testing.emulator import Emulator
-    from pubqueue.testing.items import Call, FollowUp, NotedItem, make_item
+    from pubqueue.testing.items import Call, FollowUp, NotedItem, NotedItems, make_item, make_items
     from pubqueue.testing.service import Account, Kept, Service
 
-__all__ = ["Account", "Call", "Emulator", "FollowUp", "Kept", "NotedItem", "Service", "make_item"]
+__all__ = [
+    "Account",
+    "Call",
+    "Emulator",
+    "FollowUp",
+    "Kept",
+    "NotedItem",
+    "NotedItems",
+    "Service",
+    "make_item",
+    "make_items",
+]
 
 _MODULES: Final = {
     "Account": "service",
@@ -24,8 +35,10 @@ _MODULES: Final = {
     "FollowUp": "items",
     "Kept": "service",
     "NotedItem": "items",
+    "NotedItems": "items",
     "Service": "service",
     "make_item": "items",
+    "make_items": "items",
 }
 
 

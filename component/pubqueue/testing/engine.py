@@ -186,7 +186,7 @@ class Engine:
         await broker.settled()
 
     async def settled(self, nodes: Sequence[str]) -> None:
-        """Return when only dead items are left in the nodes.
+        """Return when only dead and held items are left in the nodes.
 
         If no work is left before the next delay of an item ends, time passes to that end.
         """
@@ -194,7 +194,7 @@ class Engine:
             self._news.clear()
             await self._at_work.settled()
             there = [it.item for node in nodes for it in await self.items(node)]
-            living = [item for item in there if item.state is not State.DEAD]
+            living = [item for item in there if item.state not in AT_REST]
             if not living:
                 return
             moments = [item.due for item in living if item.state is State.DELAYED and item.due]
@@ -227,8 +227,8 @@ class Engine:
             request = replace(request, after=page.through)
 
     def due_in(self, item: Item) -> float | None:
-        """Return in how many seconds a delayed item may be delivered."""
-        if item.state is not State.DELAYED or item.due is None:
+        """Return in how many seconds a delayed item may be delivered, or the time of a held one is over."""
+        if item.state not in {State.DELAYED, State.HELD} or item.due is None:
             return None
         return (item.due - self.calendar.now()) / 1000
 
@@ -236,6 +236,10 @@ class Engine:
     def _at_work(self) -> Broker:
         assert self._broker is not None, "the service does not run"
         return self._broker
+
+
+AT_REST: Final = frozenset({State.DEAD, State.HELD})
+"""States of items for which no worker does anything."""
 
 
 def _operator() -> Principal:

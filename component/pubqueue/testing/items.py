@@ -11,23 +11,29 @@ The handler is the user's own, unchanged.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from uuid import uuid4
 from xml.etree.ElementTree import fromstring
 
 from pubqueue_xeps.item import Item
+from pubqueue_xeps.items import Items
 from pubqueue_xeps.wire.publication import NewItem, wrapped, written
+from pubqueue_xeps.wire.refusals import Verdict
 from pubqueue_xeps.wire.times import span
+from pubqueue_xeps.wire.waits import Waited, as_json
 from pubqueue_xeps.xep_0254.queueing import Delivered, Lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
 
     from pubqueue_xeps.item import Verb
     from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.wire.waits import Signal, Woken
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,35 @@ class NotedItem(Item):
         return next((call.outcome for call in self.calls if call.verb == "unlock"), None)
 
 
+class NotedItems(Items[NotedItem]):
+    """The `Items` of a handler of batches; `async with items:` settles each as a worker does."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        ends = self.settled()
+        for item in self:
+            with suppress(BaseException):  # the item re-raises what has settled it
+                async with item:
+                    if (end := ends.get(item, error)) is not None:
+                        raise end
+        return isinstance(error, Verdict)
+
+
+def make_items(*items: NotedItem) -> NotedItems:
+    """Return items, as `make_item` makes them, for one call of a handler of batches.
+
+    `async with items:` settles each of them as a worker does, and re-raises what a handler may not raise.
+    """
+    return NotedItems(items)
+
+
 def make_item(
     payload: object = None,
     *,
@@ -115,12 +150,15 @@ def make_item(
     failures: int = 0,
     lock_timeout: Span = 300,
     type: str | None = None,  # noqa: A002  the name of the attribute
+    woken: Woken | None = None,
+    signals: Iterable[Signal] = (),
+    carried: object = None,
 ) -> NotedItem:
     """Return an item that has been delivered, with or without a running event loop.
 
     An Element is used as the payload, None means no payload, any other value is sent as JSON
     (XEP-0335). With `type`, a content type, it is a str, bytes or an Element. `attempt` counts from 1, `failures` is how many earlier attempts have failed,
-    `lock_timeout` is seconds, or a timedelta. `async with item:` settles it as a worker does, and
+    `lock_timeout` is seconds, or a timedelta. `woken`, `signals` and `carried` are those of an item that was held. `async with item:` settles it as a worker does, and
     `await item.respond(await handler(item))` in it replies as one. To lose its lock, call
     `become("lost")`.
 
@@ -141,6 +179,7 @@ def make_item(
         publisher=publisher,
         lock=lock,
         headers=dict(new.headers or {}),
+        wait=Waited(woken, "" if carried is None else as_json(carried, "carried"), tuple(signals)),
     )
     item = _in_a_loop(delivered, _Notes(lock.deadline))
     item.become("in hand")

@@ -26,8 +26,10 @@ from uuid import uuid4
 
 from pubqueue.model.records import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop, diverted
+from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.xmpp_client import IN_PROCESS
 from pubqueue_xeps.errors import NoSuchNode
+from pubqueue_xeps.wire import waits
 from pubqueue_xeps.wire.publication import NewItem, Retracted, wrapped, written
 from pubqueue_xeps.wire.requests import publishing, queueing
 from pubqueue_xeps.wire.times import span
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.handlers import Handlers
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.wire.waits import Signaled
 
 T = TypeVar("T")
 
@@ -51,6 +54,9 @@ HOST: Final = "127.80.113.1"
 
 TIMEOUT: Final = 10.0
 """Seconds of the machine's time that a test waits before it gives up."""
+
+MOMENT: Final = 0.25
+"""Seconds of the machine's time for which a handler of batches waits for items that have been published already."""
 
 _ports: Final = itertools.count(1)
 
@@ -70,9 +76,9 @@ class Account(TypedDict):
 class Kept:
     """An item in a node.
 
-    `state` is queued, locked, delayed or dead. `attempts` is how often it was delivered, `failures`
+    `state` is queued, locked, delayed, held or dead. `attempts` is how often it was delivered, `failures`
     how many of these attempts failed. `reason` is why it is dead. `due_in` is the number of seconds
-    until a delayed item may be delivered.
+    until a delayed item may be delivered, or the time of a held one is over.
     """
 
     id: str
@@ -204,6 +210,30 @@ class Service:
             raise LookupError(f"there is no item {id!r} in {node!r}") from None
         return Retracted(node, id, there=True, locked=queueing.locked(answer))
 
+    def signal(
+        self,
+        node: str,
+        id: str,  # noqa: A002  the name of the attribute
+        name: str,
+        data: object = None,
+        *,
+        signal_id: str | None = None,
+    ) -> Signaled:
+        """Send an item a signal, as an owner would; it counts once for each `signal_id`, which is a new one by default.
+
+        Raises:
+            LookupError: there is no such item in the node, or no such node.
+            TypeError, ValueError: the data cannot be expressed in JSON, or is too long.
+
+        """
+        text, known = "" if data is None else waits.as_json(data, "data"), signal_id or uuid4().hex
+        question = waits.request(node, id, name, text, known)
+        try:
+            answer = self._call(lambda engine: engine.ask(node, question.inner.encode()))
+        except NoSuchNode:
+            raise LookupError(f"there is no item {id!r} in {node!r}") from None
+        return waits.read_signaled(answer, node, id, known)
+
     def advance(self, seconds: Span) -> None:
         """Let this many seconds, or a timedelta, pass at once: delays, backoff, locks and lifetimes that end by then have ended.
 
@@ -217,7 +247,7 @@ class Service:
         self._call(lambda engine: engine.advance(count))
 
     async def settled(self, node: str | Sequence[str], *, within: Span = TIMEOUT) -> None:
-        """Return when each item of the node, or of several nodes, is done, dead, or moved to its dead-letter node.
+        """Return when each item of the node, or of several nodes, is done, held, dead, or moved to its dead-letter node.
 
         The service's time moves on as far as delayed items have to wait; `within` is seconds of the machine's
         time, or a timedelta.
@@ -251,12 +281,21 @@ class Service:
     ) -> None:
         """Let one worker, with one or several handlers, process the items of one or several nodes, until `settled`.
 
+        Schedules that handlers declare are not created, and batches wait for no more items than have been published.
+
         Raises:
             LookupError: there is no such node.
             TimeoutError: items are left after `within` seconds of the machine's time.
 
         """
-        worker = Worker(**self.account(), node=node, requests=requests, signals=())
+        worker = Worker(
+            **self.account(),
+            node=node,
+            requests=requests,
+            schedules=False,
+            signals=(),
+            timings=Timings(gather=MOMENT),
+        )
         await self.run(worker, handler, node=node, within=within)
 
     async def run(

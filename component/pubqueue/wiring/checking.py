@@ -89,6 +89,7 @@ def see_that_contents_are_sound(tx: Transaction) -> None:
                 f"{row.id} of {row.node}"
                 for row in rows
                 if row.headers == UNREADABLE
+                or (row.wait is not None and row.wait.damaged)
                 or row.sum not in {None, sum_of(row.id, row.payload, row.group, row.headers)}
             ]
     wrong: list[str] = []

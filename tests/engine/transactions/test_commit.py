@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
-from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.queue_requests import a_queue, holds, joins, publishes, retracts, signals
 from harness.batches.shell import Shell
 from harness.batches.transactions import (
     APP,
@@ -102,7 +102,10 @@ def test_older_uncommitted_versions_go_with_it_and_newer_ones_stay(shell):
     assert names(shell) == ["v2", "v3"]
 
 
-STATES = ("new", "queued", "delayed", "locked", "dead", "finished", "ahead", "withdrawn")
+STATES = (
+    *("new", "queued", "signaled", "delayed", "locked", "held", "dead", "finished", "ahead"),
+    "withdrawn",
+)
 
 
 def meet(shell, state):
@@ -112,7 +115,9 @@ def meet(shell, state):
     if state == "new":
         return node
     shell.do(publishes("a", node=node, delay=9 if state == "delayed" else 0))
-    if state in {"locked", "dead", "finished", "ahead"}:
+    if state == "signaled":
+        shell.do(signals("a", "yes", node=node))
+    if state in {"locked", "held", "dead", "finished", "ahead"}:
         shell.do(joins(ANN, 1, node=node))
     if (
         state == "ahead"
@@ -122,6 +127,8 @@ def meet(shell, state):
         assert shell.do(retracts(ANN, "a", node=node)) == Done()
     if state == "ahead":
         shell.wait(-86_400)
+    if state == "held":
+        assert shell.do(holds(ANN, "a", "yes", node=node)) == Done()
     if state == "withdrawn":
         assert shell.do(retracts(BOSS, "a", node=node)) == Done()
     if state == "dead":

@@ -22,7 +22,15 @@ from harness.batches.transactions import (
 from pubqueue.engine.facts.transactions import usage
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
-from pubqueue.model.transactions import LastVersion, Limits, Record, Skipped, Totals, Transactions
+from pubqueue.model.transactions import (
+    LastVersion,
+    Limits,
+    Record,
+    Skipped,
+    Totals,
+    Transactions,
+    key_of,
+)
 from pubqueue.rules.discovery import ListItems
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
@@ -223,6 +231,25 @@ def test_a_quota_belongs_to_one_account(shell):
     shell.do(stages("a", "b"))
     assert shell.do(stages("c", "d", app="boss", by=BOSS)) == staged("c", "d")
     assert refusal(shell.do(stages("e", app="boss", by=BOSS))) is Refusal.TOO_MUCH_STAGED
+
+
+def test_an_account_has_so_many_apps_also_those_of_one_batch_until_one_is_forgotten(shell):
+    """The mark of an app says what is committed, so none is dropped for another; one of which nothing is left is."""
+    shell.limits = Limits(apps_per_account=2, staged_for=HOUR, kept_for=HOUR)
+    one, two, three = (key_of(Jid("etl@x"), name) for name in ("one", "two", "three"))
+    others = key_of(Jid("boss@x"), "one")
+    batch = shell.batch(*(stages("a", app=app) for app in (one, two, three)), stages("b", app=one))
+    replies = [decision.reply for decision in batch.decisions]
+    assert [isinstance(reply, Refused) for reply in replies] == [False, False, True, False]
+    assert refusal(replies[2]) is Refusal.TOO_MUCH_STAGED
+    assert refusal(shell.do(commits(app=three))) is Refusal.TOO_MUCH_STAGED
+    assert shell.do(stages("c", app=others, by=BOSS)) == staged("c")
+    assert shell.do(commits((0, 0, 1), app=two)) == committed(1)
+    shell.wait(3000)
+    assert shell.do(stages("d", app=two, version=2)) == staged("d")
+    shell.wait(9000)
+    sweep(shell)
+    assert shell.do(commits(app=three)) == committed(0)
 
 
 # --- visible at once ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import threading
 from base64 import b64decode
@@ -11,6 +12,7 @@ from functools import partial
 import grpc
 import pytest
 from faces.contract import make_store
+from faces.decoding import decoded_in_turns, is_in_steps
 from faces.grpc import clients
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub, code_of
 from faces.grpc.hooks import a_hook
@@ -34,6 +36,7 @@ from pubqueue.faces.push.targets import (
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
+from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
@@ -94,6 +97,17 @@ async def test_a_message_is_posted_and_an_answer_of_200_ends_it(side, v1, topic,
         return not await items_left(side)
 
     await until(is_done)
+
+
+async def test_a_large_message_is_decoded_and_written_in_many_turns(v1, topic, hook, monkeypatch):
+    await subscribe(v1, hook.url)
+    data = random.Random(1).randbytes(STEP)  # is longer in base64
+    with decoded_in_turns(monkeypatch) as sizes:
+        await publish(v1, data, attributes={"data": ""})
+        found = await hook.next()
+    assert b64decode(found["message"]["data"]) == data
+    assert found["message"]["attributes"] == {"data": ""}
+    assert is_in_steps(sizes)
 
 
 @pytest.mark.parametrize("code", [302, 400, 500, 503])

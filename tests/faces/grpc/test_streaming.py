@@ -13,16 +13,18 @@ from grpc import StatusCode
 from harness.batches.facts import who
 from harness.patience import TIMEOUT, until
 from harness.servers.users import SERVICE
+from msgspec.structs import replace
 
 from pubqueue.faces.grpc.calls import Call
 from pubqueue.faces.grpc.streaming import streaming_pull
 from pubqueue.faces.grpc.wire import ResourceKind, node_of
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refusal
-from pubqueue.model.entities import Jid
-from pubqueue.model.replies import ConnectionEnded
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.replies import ConnectionEnded, Quieted
 from pubqueue.rules.inspect import EndConnection, ReadConnections
 from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.subscribers import QuietWorker
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 INVALID = StatusCode.INVALID_ARGUMENT
@@ -462,6 +464,31 @@ async def test_an_administrator_ends_a_stream_and_what_it_held_has_not_failed(
     item = await stored(side, other.messages[0].message.message_id, node=BILL)
     assert item.failed == 0
     assert await side.broker.handle(ending) == ConnectionEnded(client.address, is_here=False)
+
+
+async def test_a_quiet_stream_keeps_what_it_holds_and_gets_no_more_until_it_is_resumed(
+    side, v1, open_stream
+):
+    stream = open_stream()
+    await publish(v1, b"a")
+    await stream.has(1)
+    (client,) = (await listed(side)).clients
+    node = NodeName(BILL)
+    quiet = QuietWorker(ADMIN, node, client.address, quiet=True)
+    assert (await side.broker.handle(replace(quiet, by=STRANGER))).refusal is Refusal.FORBIDDEN
+    assert await side.broker.handle(quiet) == Quieted(node, 1, asking=True)
+    assert [one.quiet for one in (await listed(side)).clients] == [True]
+    await until(lambda: not side.broker.waiting.takes)
+    await publish(v1, b"b")
+    other = open_stream()
+    assert await other.has(1) == [b"b"]
+    other.half_close()
+    await other.ends()
+    await side.broker.handle(replace(quiet, quiet=False))
+    await publish(v1, b"c")
+    assert await stream.has(2) == [b"a", b"c"]
+    gone = replace(quiet, jid=Jid(f"etl@{SERVICE}/grpc.0.none"))
+    assert (await side.broker.handle(gone)).refusal is Refusal.NOT_SUBSCRIBED
 
 
 async def test_a_silent_stream_can_be_ended_too(side, v1, queue):

@@ -10,7 +10,15 @@ from harness.patience import turns
 from pubqueue.engine.connections import Connections
 from pubqueue.engine.observe import Clients
 from pubqueue.faces.listener import Bounds, Listener
-from pubqueue.faces.listener.connection import ENDS, Admission, ClientConnection, network_of
+from pubqueue.faces.listener.budget import SMALL, Budget
+from pubqueue.faces.listener.connection import (
+    ENDS,
+    ENTRIES,
+    Admission,
+    ClientConnection,
+    door,
+    network_of,
+)
 from pubqueue.model.entities import Jid, Millis, NodeName
 from pubqueue.model.replies import ClientState
 from pubqueue.rules.inspect import ReadConnections
@@ -118,11 +126,25 @@ def test_an_address_of_ipv6_counts_with_its_network(peer, network):
 
 
 class NoSocket(asyncio.Transport):
+    closing, reads = True, True
+
     def set_write_buffer_limits(self, high=None, low=None):
         pass
 
     def is_closing(self):
-        return True
+        return self.closing
+
+    def is_reading(self):
+        return self.reads
+
+    def pause_reading(self):
+        self.reads = False
+
+    def resume_reading(self):
+        self.reads = True
+
+    def abort(self):
+        self.closing = True
 
 
 class Ending(asyncio.Protocol):
@@ -130,6 +152,96 @@ class Ending(asyncio.Protocol):
 
     def connection_lost(self, exc):
         Ending.ended += 1
+
+
+class Hearing(asyncio.Protocol):
+    def __init__(self):
+        self.heard = []
+
+    def data_received(self, data):
+        self.heard.append(data)
+
+
+class Line:
+    """Connections of a listener without sockets, beside others that have used up this turn of the loop."""
+
+    def __init__(self, most=1 << 20, **more):
+        self.budget = Budget(most)
+        self.admission = Admission(
+            *(Connections("echo"), Bounds(login=0), Clock()), budget=self.budget, **more
+        )
+
+    def client(self, peer="192.0.2.1"):
+        one, protocol, transport = None, Hearing(), NoSocket()
+        one = ClientConnection(self.admission, peer, lambda _: protocol)
+        self.admission.enter(one)
+        transport.closing = False
+        one.connection_made(transport)
+        return one, protocol, transport
+
+
+def use_up():
+    """Have others use up the turn."""
+    for _ in range(ENTRIES):
+        door().call(lambda: None)
+
+
+async def test_what_has_come_waits_for_its_turn_in_order_counts_and_nothing_more_is_read():
+    line = Line()
+    one, protocol, transport = line.client()
+    one.data_received(b"a")
+    assert (protocol.heard, transport.reads) == ([b"a"], True), "the turn has room"
+    await turns(2)
+    use_up()
+    one.data_received(b"b" * SMALL)
+    assert (protocol.heard, transport.reads, line.budget.size) == ([b"a"], False, 0)
+    transport.resume_reading()  # as a protocol does that wants the rest of a body
+    one.data_received(b"c")
+    assert (transport.reads, line.budget.of("")) == (False, SMALL + 1)
+    await turns(2)
+    assert protocol.heard == [b"a", b"b" * SMALL + b"c"]
+    assert (transport.reads, line.budget.size) == (True, 0)
+
+
+async def test_a_face_that_wants_nothing_more_gets_what_has_come_and_nothing_more_is_read():
+    one, protocol, transport = Line().client()
+    use_up()
+    one.data_received(b"a")
+    one.pause_reading()
+    await turns(2)
+    assert (protocol.heard, transport.reads) == ([b"a"], False)
+
+
+async def test_what_waits_is_forgotten_with_a_connection_that_gives_up():
+    line = Line(5 * SMALL)
+    (one, protocol, transport), (other, heard, _) = line.client(), line.client()
+    use_up()
+    one.data_received(b"a" * 2 * SMALL)
+    other.data_received(b"b" * 2 * SMALL)
+    assert (transport.closing, line.budget.size) == (True, 2 * SMALL), "strangers have half"
+    await turns(2)
+    assert (protocol.heard, [len(each) for each in heard.heard]) == ([], [2 * SMALL])
+    other.connection_lost(None)
+    await turns(2)
+    use_up()
+    other.data_received(b"b" * 2 * SMALL)
+    assert line.budget.size == 0, "what is gone keeps nothing"
+
+
+def test_connections_of_an_address_share_their_turns_until_they_log_in():
+    line = Line(is_shared=lambda peer: peer == "192.0.2.9")
+    make = line.admission
+
+    def whose(peer, user=""):
+        one = ClientConnection(make, peer, lambda _: Hearing())
+        make.enter(one)
+        assert not user or one.log_in(user)
+        return one.whose
+
+    assert whose("192.0.2.1") == whose("192.0.2.1") != whose("192.0.2.2")
+    assert whose("2001:db8::1") == whose("2001:db8::2")
+    assert whose("192.0.2.9") != whose("192.0.2.9"), "a proxy's connections are those of many"
+    assert whose("192.0.2.1", "ann") == whose("192.0.2.2", "ann") != whose("192.0.2.1", "bob")
 
 
 async def test_of_a_thousand_that_go_at_once_a_few_end_in_each_turn():

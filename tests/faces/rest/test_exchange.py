@@ -2,10 +2,15 @@
 
 import asyncio
 import os
+from contextlib import suppress
 
+import httpx
 import pytest
+from faces.decoding import decoded_in_turns, is_in_steps
 from faces.rest.clients import served
+from faces.rest.hornetq.steps import consumer, msg
 
+from pubqueue.faces.http import host
 from pubqueue.faces.rest import exchange
 from pubqueue_xeps.wire.payloads.wrapper import STEP
 
@@ -145,3 +150,66 @@ async def test_large_messages_of_a_topic_are_rendered_one_after_the_other_in_man
     assert [one.content == body for one in both] == [True, True]
     assert [at_once for _, at_once in done] == [1, 1]
     assert all(took >= 3 for took, _ in done)
+
+
+async def looked_at(etl, _star):
+    return await etl.get("/queues/jobs/messages/a")
+
+
+async def taken(etl, _star):
+    return await etl.post("/queues/jobs/consumer")
+
+
+async def pulled(_etl, other):
+    made = await consumer(other, autoAck="false")
+    return await other.post(msg(made)["acknowledge-next"])
+
+
+async def consumed(_etl, other):
+    made = await consumer(other)
+    return await other.post(msg(made)["consume-next"])
+
+
+@pytest.mark.parametrize("get", [looked_at, taken, pulled, consumed])
+async def test_a_large_message_of_a_queue_counts_before_it_is_decoded_in_many_turns(
+    get, monkeypatch
+):
+    """Others have their turn after each step, over either profile, whether the message is taken or looked at."""
+    body, counted, expect = os.urandom(3 * STEP), [], host.expect
+
+    async def watched(size):
+        counted.append((size > len(body), len(sizes)))
+        await expect(size)
+
+    monkeypatch.setattr(host, "expect", watched)
+    async with served(max_body=10 * STEP) as one:
+        etl, other = await one.as_(), await one.as_(profile="hornetq")
+        await one.make("jobs", max_payload_size=10 * STEP)
+        named = {"Message-Id": "a"}
+        posted = await etl.post("/queues/jobs/messages", content=body, headers=named)
+        assert posted.status_code == 201, posted.text
+        with decoded_in_turns(monkeypatch) as sizes:
+            answer = await get(etl, other)
+        assert answer.content == body
+    assert is_in_steps(sizes)
+    assert counted == [(True, 0)]
+
+
+async def gone(*_given):
+    raise ConnectionResetError
+
+
+@pytest.mark.parametrize("get", [taken, consumed])
+async def test_a_message_whose_client_goes_while_it_is_decoded_is_released(get, monkeypatch):
+    async with served() as one:
+        etl, other = await one.as_(), await one.as_(profile="hornetq")
+        await one.make("jobs")
+        await etl.post("/queues/jobs/messages", content=b"x", headers={"Message-Id": "a"})
+        rendered = exchange.Exchange.rendered
+        monkeypatch.setattr(exchange.Exchange, "rendered", gone)
+        with suppress(httpx.HTTPError):
+            await get(etl, other)
+        monkeypatch.setattr(exchange.Exchange, "rendered", rendered)
+        again = await etl.post("/queues/jobs/consumer", headers={"Accept-Wait": "30"})
+        assert (again.status_code, again.content) == (200, b"x")
+        assert "Message-Failed" not in again.headers

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+import os
 import socket
 from hashlib import sha256
 from ipaddress import ip_network
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from faces.contract import stored
+from faces.decoding import decoded_in_turns, is_in_steps
 from faces.rest.clients import follow, served
 from faces.rest.push.hooks import (
     Hook,
@@ -27,13 +29,17 @@ from faces.rest.star.steps import post
 from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.users import SERVICE
 
-from pubqueue.faces.push import client
+from pubqueue.faces.listener.budget import SMALL, Budget
+from pubqueue.faces.push import client, worker
+from pubqueue.faces.push.targets import Outcome, Verdict
+from pubqueue.faces.push.worker import Worker
 from pubqueue.faces.rest import push
 from pubqueue.model.entities import Jid, NodeName, connection, later, seconds
 from pubqueue.monitor.gauges import of_pushes
 from pubqueue.rules.registrations import LEASE, Enable
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.engine import Calendar
+from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -445,3 +451,62 @@ async def test_pushes_are_counted_by_outcome():  # W26
 def test_another_instance_takes_over_within_five_seconds():
     assert push.RENEW * 2 < LEASE / 1000
     assert LEASE / 1000 + push.RENEW < 5
+
+
+# --- large messages -------------------------------------------------------------------------------
+
+
+async def test_a_large_message_is_decoded_in_many_turns_and_pushed_as_it_was(monkeypatch):
+    hook, body = Hook(), os.urandom(STEP)  # is longer in base64
+    async with pushing(hook) as rest:
+        etl, bee = await rest.as_(), await rest.as_("bee")
+        await rest.make("large", max_payload_size=10 * STEP)
+        secret = (await register(bee, hook.url, path="/queues/large")).json()["secret"]
+        with decoded_in_turns(monkeypatch) as sizes:
+            assert (await etl.post("/queues/large/messages", content=body)).status_code == 201
+            request, pushed = await hook.next()
+        assert pushed == body
+        assert is_in_steps(sizes)
+        headers = request.headers
+        said = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        key = base64.b64decode(secret.removeprefix("whsec_"))
+        mac = base64.b64encode(hmac.digest(key, said, sha256)).decode()
+        assert headers["webhook-signature"] == f"v1,{mac}"
+        await gone(rest, "/queues/large")
+
+
+class Slow:
+    """A job whose pushes end when a test says so."""
+
+    def __init__(self):
+        self.account = Jid("etl@queue.x")
+        self.begun, self.ends = 0, asyncio.Event()
+
+    async def push(self, _item, _payload):
+        self.begun += 1
+        await self.ends.wait()
+        return Outcome(Verdict.DONE)
+
+
+class Other:
+    """Has something of another account kept."""
+
+    def give_up(self):
+        raise AssertionError("the other account had less")
+
+
+SIZE = 30 * SMALL
+
+
+async def test_a_push_of_the_account_with_the_most_gives_up_and_comes_again_later(monkeypatch):
+    monkeypatch.setattr(worker, "KEPT", budget := Budget(3 * SIZE))
+    job = Slow()
+    pushing = asyncio.create_task(Worker(None, job).pushed(None, bytes(SIZE)))
+    await until(lambda: job.begun)
+    budget.note(Other(), "bee@queue.x", 2 * SIZE - SMALL)
+    outcome = await pushing
+    assert (outcome.verdict, outcome.wait) == (Verdict.LATER, worker.PAUSE)
+    assert budget.of(job.account) == 0
+    job.ends.set()
+    assert await Worker(None, job).pushed(None, bytes(SIZE)) == Outcome(Verdict.DONE)
+    assert budget.of(job.account) == 0

@@ -15,6 +15,7 @@ from pubqueue.rules.settle_each import LockName, SettleEach
 from pubqueue.rules.subscribe import Options, Subscribe
 from pubqueue.rules.unlock import Touch
 from pubqueue.rules.validity import MAX_PUBLISHED
+from pubqueue.rules.waits import Hold, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,20 @@ def settles_each(said: Settle | Touch, *locks: tuple[Any, ...]) -> SettleEach:
 
 def touches(jid: str, *names: str, node: NodeName = JOBS) -> Touch:
     return Touch(who(jid), node, tuple(map(ItemId, names)))
+
+
+def holds(jid: str, name: str, *signals: str, node: NodeName = JOBS, **said: Any) -> Hold:
+    """Let an item wait for these signals; `within` is in seconds."""
+    within = said.pop("within", None)
+    span = None if within is None else Millis(round(within * 1000))
+    return Hold(who(jid), node, ItemId(name), signals, span, **said)
+
+
+def signals(
+    name: str, word: str, data: str = "", *, by: str = BOSS, once: str = "", node: NodeName = JOBS
+) -> Signal:
+    """Send an item a signal, under its own name as its id if no other is given in `once`."""
+    return Signal(who(by), node, ItemId(name), word, data, once or word)
 
 
 def unlocks(jid: str, *names: str, node: NodeName = JOBS, **said: Any) -> Settle:

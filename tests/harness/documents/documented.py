@@ -33,6 +33,7 @@ FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
 
 
 ELSEWHERE: Final = {
+    "docs/explanation/coming-from.md": "testing/test_first_examples.py",
     "docs/how-to/ask-and-reply.md": "e2e/test_how_to.py",
     "docs/how-to/blocking.md": "e2e/test_how_to.py",
     "docs/how-to/curb.md": "curb/test_clients.py",
@@ -43,10 +44,12 @@ ELSEWHERE: Final = {
     "docs/how-to/run-a-worker.md": "e2e/test_documented_workers.py",
     "docs/how-to/tracing.md": "e2e/test_documented_workers.py",
     "docs/how-to/groups-and-rates.md": "xeps/test_groups_e2e.py",
+    "docs/how-to/hold.md": "testing/test_hold.py",
     "docs/how-to/install.md": "proof/packaging/test_installed.py",
     "docs/how-to/schedules.md": "config/test_nodes.py",
     "docs/how-to/emulator.md": "faces/grpc/test_emulator.py",
     "docs/how-to/grpc.md": "faces/grpc/test_how_to.py",
+    "docs/how-to/outbox.md": "xeps/outbox/test_how_to.py",
     "docs/how-to/qos.md": "xeps/xep_qos/test_how_to.py",
     "docs/how-to/rest.md": "faces/rest/test_how_to.py",
     "docs/how-to/rest-push.md": "faces/rest/push/test_how_to.py",

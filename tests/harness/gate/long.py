@@ -98,7 +98,7 @@ PARTS: Final = (
                 f"component/pubqueue/engine/{name}"
                 for name in ("batch", "broker", "fan_out", "forwarding", "outbox", "re", "sending", "silent_workers")
             ),
-            "proof/faults_run/", "proof/kills/",
+            "proof/faults_run/", "proof/kills/", "proof/judge/history.py",
         ),
     ),
     Part(
@@ -121,13 +121,28 @@ PARTS: Final = (
         "simulator", "defects planted in the simulated service are found",
         seconds=60,
         cases=("proof/simulate/",),
-        forced_by=("proof/simulate/",),
+        forced_by=("proof/simulate/", "proof/judge/"),
     ),
     Part(
         "judge", "defects planted in histories are found, and none in those that are right",
         seconds=15,
         cases=("proof/judge/",),
         forced_by=("proof/judge/",),
+    ),
+    Part(
+        "disk", "a disk that forgets what was not synced, under the store, the file of pending messages and curb's journal",
+        seconds=60,
+        cases=("proof/disk/",),
+        forced_by=(
+            "component/pubqueue/stores/sqlite/", "component/pubqueue/curb/", "xeps/pubqueue_xeps/xep_qos/pending_file.py", "proof/disk/",
+            "proof/judge/",
+        ),
+    ),
+    Part(
+        "control", "the same judge and load against RabbitMQ, which has to pass, and NATS, whose loss has to be found",
+        seconds=150,
+        cases=("proof/control/",),
+        forced_by=("proof/control/", "proof/disk/", "proof/judge/"),
     ),
     Part(
         "fuzz", "what the random requests, streams and stanzas are judged by notices a fault",
@@ -146,11 +161,11 @@ PARTS: Final = (
             ),
             "tests/faces/stomp/served/test_kills.py::test_", "tests/faces/rest/push/test_ended.py",
             "tests/faces/grpc/test_killed_in_long_work.py", "tests/faces/grpc/test_google_system.py",
-            "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/",
+            "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/", "proof/outbox/",
         ),
         forced_by=(
             "component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/",
-            "tests/faces/kill_contract.py",
+            "tests/faces/kill_contract.py", "xeps/pubqueue_xeps/outbox/", "proof/outbox/", "proof/one_queue/",
         ),
     ),
     Part(
@@ -239,7 +254,7 @@ PARTS: Final = (
     Part(
         "browser", "the page in Chromium, in all sizes and both themes",
         seconds=155,
-        cases=("tests/monitor/page/test_browser.py", "tests/e2e/test_page.py"),
+        cases=("tests/monitor/page/test_browser.py", "tests/monitor/page/test_managing.py::test_the_pages_fit", "tests/e2e/test_page.py"),
         forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
     ),
     Part(

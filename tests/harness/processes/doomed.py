@@ -38,6 +38,7 @@ from pubqueue.rules.settle_each import SettleEach
 from pubqueue.rules.staging import AbortVersion, StagePublish
 from pubqueue.rules.take import Take
 from pubqueue.rules.together import Together
+from pubqueue.rules.waits import Hold, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -217,6 +218,8 @@ WORK: Final = (
     | AbortVersion
     | KeepMessage
     | DeliverMessage
+    | Hold
+    | Signal
 )
 
 SLICES: Final = {"LookAtWinners", "MoveWinners"}

@@ -76,11 +76,13 @@ class Program:
 
     async def __aexit__(
         self,
-        kind: type[BaseException] | None,
-        _error: BaseException | None,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        if kind:
+        if error:
+            if self.process and self.process.returncode is not None:
+                error.add_note(f"the program has ended ({self.process.returncode}):\n{self.log}")
             await self.kill()
         else:
             await self.stop()

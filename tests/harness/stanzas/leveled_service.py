@@ -10,7 +10,7 @@ import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.servers.stub_server import ROOT
 from harness.stanzas.wire import SERVICE, Wire
 from lxml import etree
@@ -94,6 +94,7 @@ class Leveled:
 
     async def said(self) -> list[_Element]:
         """Return what was said since; `raw` has the bytes of the last stanzas."""
+        await until(lambda: not self.face.component.has_unread)  # a long piece is read in turns
         await self.broker.settled()
         self.face.component.flush()
         said = bytes(self._wire.said)

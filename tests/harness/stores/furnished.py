@@ -15,12 +15,14 @@ from msgspec.json import encode
 from pubqueue.model.entities import NodeConfig, NodeName, Terms
 from pubqueue.model.schedules import Definition
 from pubqueue.model.sums import sum_of
+from pubqueue.model.waits import Came, Wait
 from pubqueue.stores.sql.columns import (
     COVERED,
     covered_sum,
     packed,
     packed_config,
     packed_terms,
+    packed_wait,
     unpacked,
 )
 from pubqueue.stores.sql.session import MOST_IN_ROW
@@ -83,7 +85,7 @@ def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> 
 def _everything(draw: Random, items: int) -> Rows:
     yield from _people(draw)
     yield from _items(draw, items)
-    for seq in range(7_001, 7_009):
+    for seq in range(items + 7_001, items + 7_009):
         yield "done_item", _done(draw, seq)
     yield from _transactions(draw)
     for seq in (3, 4, 9):
@@ -177,6 +179,7 @@ def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
         "lock_timeout": (None, HIGHEST)[place],
         "qos": (None, "assured")[place],
         "several": _several(node, place) if place else None,
+        "quiet": draw.randrange(2),
     }
 
 
@@ -295,7 +298,11 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
         if seq % 2
         else draw.choice((None, "[]")),
         "payload": draw.randbytes(draw.choice((0, 1, 300, 70_000))),
+        "wait": packed_wait(Wait(carry="\u00e4\n", came=(CAME,))) if seq % 6 == 1 else None,
     }
+
+
+CAME: Final = Came("s1", "paid", '{"by": "ann"}', "boss@x", HIGHEST)
 
 
 def _done(draw: Random, seq: int) -> dict[str, Any]:
@@ -305,7 +312,9 @@ def _done(draw: Random, seq: int) -> dict[str, Any]:
         *("headers", "txn_app", "txn_version", "group_name", "size", "payload"),
     )
     row = _item(draw, seq)
-    return {"done_at": draw.randrange(LATEST), **{name: row[name] for name in kept}}
+    how = {"acquired": draw.randrange(9), "failed": draw.randrange(9), "worker": "ann@x/1"}
+    times = {"done_at": draw.randrange(LATEST), "delivered": draw.randrange(LATEST)}
+    return {**how, **times, **{name: row[name] for name in kept}}
 
 
 def _transactions(draw: Random) -> Rows:

@@ -26,7 +26,8 @@ WRONG: Final = (
     """SELECT 'item ' || id || ' lacks its payload' FROM (SELECT * FROM item WHERE headers IS NULL AND length(payload) = 0 AND size > 0) i
        WHERE size != coalesce((SELECT length(payload) FROM large_payload WHERE seq = i.seq), 0)""",
     """SELECT 'the payload of item ' || seq || ' is left over' FROM large_payload WHERE seq NOT IN (
-       SELECT seq FROM item WHERE length(payload) = 0 UNION ALL SELECT seq FROM done_item WHERE length(payload) = 0)""",
+       SELECT seq FROM item WHERE length(payload) = 0 UNION ALL SELECT seq FROM done_item WHERE length(payload) = 0
+       UNION ALL SELECT seq FROM large_payload_gone)""",
     """SELECT name || ' counts ' || items || ' items' FROM node
        WHERE items != (SELECT count(*) FROM item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
     """SELECT name || ' counts ' || bytes || ' bytes' FROM node WHERE bytes != (SELECT coalesce(sum(size), 0) FROM item

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Key = tuple[str, str | None]
 
-WAITS, DEAD = "waits", "dead"
+WAITS, HELD, DEAD = "waits", "held", "dead"
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Replay:
             self._take(entry.event)
         return self
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:  # noqa: C901  # a case for each kind
         key = event.node, event.item
         match event.kind:
             case EventKind.PUBLISHED:
@@ -62,6 +62,15 @@ class Replay:
                 assert self.items[key] == (event.worker, event.attempt)
                 assert event.held is not None
                 self.items[key] = WAITS
+            case EventKind.HELD:
+                assert self.items[key] == (event.worker, event.attempt)
+                assert event.held is not None
+                self.items[key] = HELD
+            case EventKind.SIGNALED:
+                assert key in self.items
+            case EventKind.WOKEN:
+                assert self.items[key] == HELD
+                self.items[key] = WAITS
             case EventKind.DEAD | EventKind.REQUEUED:
                 self._dies_or_lives(key, event)
             case EventKind.RETRACTED:
@@ -77,12 +86,12 @@ class Replay:
         if event.origin is not None:
             self._enters(key)
         elif event.to is not None:
-            assert self.items.pop(key) in {WAITS, DEAD}
+            assert self.items.pop(key) in {WAITS, HELD, DEAD}
         elif event.kind is EventKind.REQUEUED and key not in self.items:
             assert key in self.done
             self._enters(key)
         else:
-            assert self.items[key] == before
+            assert self.items[key] in {before, HELD}
             self.items[key] = after
 
     def _enters(self, key: Key) -> None:
@@ -101,7 +110,7 @@ def there(tx: Transaction) -> dict[Key, object]:
     return {
         (item.node, item.id): (item.holder, item.acquired)
         if item.holder
-        else (DEAD if item.state is State.DEAD else WAITS)
+        else {State.DEAD: DEAD, State.HELD: HELD}.get(item.state, WAITS)
         for item in items
     }
 

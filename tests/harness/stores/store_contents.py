@@ -11,6 +11,7 @@ from pubqueue.engine.listings import AffiliationsOf, DoneItems, Items, Nodes
 from pubqueue.engine.rows import HOLDINGS, Needs
 from pubqueue.model.entities import State
 from pubqueue.model.records import Holding, weight
+from pubqueue.model.waits import size_of
 
 if TYPE_CHECKING:
     from pubqueue.engine.ports import Transaction
@@ -115,5 +116,5 @@ def misweighed(tx: Transaction) -> list[str]:
         f"item {item.id} of {node.name} counts for {item.size} bytes"
         for node in nodes(tx)
         for item, payload in contents(tx, node.name)
-        if item.size != weight(payload, item.headers)
+        if item.size != weight(payload, item.headers) + size_of(item.wait)
     ]

@@ -164,7 +164,7 @@ CONTRAST = """() => {
 }"""
 """Text that has less contrast than WCAG 2.2 asks for (1.4.3)."""
 
-NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hidden]), [role=region], svg[role=img]")]
+NAMELESS = """() => [...document.querySelectorAll("a, button, select, textarea, input:not([type=hidden]), [role=region], svg[role=img]")]
   .filter((one) => one.checkVisibility())
   .filter((one) => !(one.textContent.trim() || one.ariaLabel || (one.labels && one.labels.length)))
   .map((one) => one.outerHTML)"""

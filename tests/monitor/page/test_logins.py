@@ -42,7 +42,7 @@ def logins(clock):
 
 def test_a_cookie_holds_after_a_restart_and_on_other_instances(logins, clock):
     login, cookie = logins.begin(of(LOOKER))
-    assert login == Login(of(LOOKER), False, NOW + HELD, login.name, login.form)  # noqa: FBT003  # it may not change
+    assert login == Login(of(LOOKER), False, False, NOW + HELD, login.name, login.form)  # noqa: FBT003  # it may not change
     assert made(clock, user("anna", "x" * 20), LOOKER).read(cookie) == login
 
 

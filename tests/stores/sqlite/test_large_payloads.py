@@ -12,7 +12,7 @@ from harness.stores.recount import WRONG
 
 from pubqueue.cli import stores
 from pubqueue.engine.ports import StoreError
-from pubqueue.model.decision import Refused
+from pubqueue.model.decision import Done, Refused
 from pubqueue.model.transactions import OnTaken
 from pubqueue.rules.dead_letters import Redrive
 from pubqueue.rules.expire import Expire
@@ -119,6 +119,7 @@ def test_it_is_kept_and_comes_back(shell, in_row):
     shell.do(retracts(ANN, "a"))
     shell.now = after(2_000)
     shell.do(DropDone())
+    sweep(shell)
     assert apart(shell) == 0
 
 
@@ -173,7 +174,28 @@ def test_it_goes_with_its_item(shell, end):
         shell.do(publishes("a", payload=LARGE))
         assert apart(shell) == 1
     end(shell)
+    sweep(shell)
     assert apart(shell) == 0
+
+
+def test_payloads_of_items_that_are_gone_are_dropped_by_slices_of_bytes(shell):
+    for at in range(5):
+        shell.do(publishes(f"{at}", payload=HUGE))
+    shell.do(Purge(who(BOSS), JOBS))
+    left = []
+    while not left or left[-1]:
+        assert shell.look(lambda tx: tx.next_due()) == 0
+        assert shell.do(Expire()) == Done()
+        left.append(apart(shell))
+    assert left == [2, 0], "three of 7 MB are more than 16"
+    assert shell.look(lambda tx: tx.next_due()) is None
+
+
+def test_what_came_back_before_the_sweep_stays(shell):
+    shell.do(publishes("a", payload=LARGE))
+    shell.connection.execute("INSERT INTO large_payload_gone SELECT seq FROM large_payload")
+    sweep(shell)
+    assert (payloads(shell), apart(shell)) == ([LARGE], 1)
 
 
 def test_a_dead_item_has_it_in_every_queue_to_which_it_goes(shell):

@@ -153,7 +153,7 @@ def test_what_is_missing_is_one_sentence(tmp_path):
 
 
 def nodes_of(worker):
-    return worker._nodes
+    return tuple(worker._windows)
 
 
 def account_of(publisher):

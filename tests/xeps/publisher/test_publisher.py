@@ -17,6 +17,7 @@ from pubqueue_xeps.errors import (
     LoginRefused,
     NoReplyWanted,
     NotConfirmed,
+    QuestionDied,
     Refused,
     Replaced,
     ServerUnreachable,
@@ -372,6 +373,36 @@ async def test_a_reply_without_a_notification_is_found(service, publisher):
         lambda iq: [result(iq, reply.format(iq.find(".//{*}item").get("id")))],
     )
     assert (await publisher.ask("jobs", 1, id="i1")).data == 7
+
+
+DIED = "<died xmlns='urn:x-pubqueue:0' node='jobs' id='i1' reason='no' attempts='2' failures='{}'/>"
+
+
+@pytest.mark.parametrize(
+    ("publisher_of_it", "failures", "dies"),
+    [
+        ("bot@localhost", "1", True),  # the service publishes it in the asker's name
+        (None, "1", True),
+        ("eve@localhost", "1", False),  # a worker's own reply
+        ("bot@localhost", "x", False),
+    ],
+)
+async def test_only_the_service_says_that_a_question_died(
+    service, publisher, publisher_of_it, failures, dies
+):
+    service.script["create"] = lambda iq: [result(iq)]
+    service.script["subscribe"] = lambda iq: [result(iq)]
+    by = f" publisher='{publisher_of_it}'" if publisher_of_it else ""
+    item = f"<item id='jobs/i1'{by}>{DIED.format(failures)}</item>"
+    found = f"<items node='replies/bot@localhost'>{item}</items>"
+    service.script["items"] = lambda iq: [result(iq, found)]
+    if not dies:
+        assert (await publisher.ask("jobs", 1, id="i1")).payload.get("reason") == "no"
+        return
+    with pytest.raises(QuestionDied, match="after 2 deliveries: no") as caught:
+        await publisher.ask("jobs", 1, id="i1")
+    assert (caught.value.attempts, caught.value.failures) == (2, 1)
+    assert "publish" not in {verb for verb, _ in service.seen}
 
 
 def test_ids_are_uuids_of_version_7_and_rise_with_time(monkeypatch):

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from proof.fuzz.bodies import BodyError, bodies, check
 
+from pubqueue_xeps.wire import ns
 from pubqueue_xeps.wire.names import is_clean
 from pubqueue_xeps.wire.payloads import content_type, wrapper
 from pubqueue_xeps.wire.payloads.wrapper import STEP, Body, Wrapped, unwrap, unwrap_in_steps, wrap
@@ -462,3 +463,13 @@ def test_in_steps_any_small_body_is_the_same(body, type_):
     except ValueError:
         return
     assert stepped(stored.xml, stored.header) == (unwrap(stored.xml, stored.header), 0)
+
+
+def test_in_steps_what_others_have_written_is_parsed_in_steps():
+    """A text with references is as long as its references, and has to be parsed."""
+    text = '"' + "&lt;\u00e9" * (STEP // 4) + '"'
+    stored = f"<json xmlns='{ns.JSON}'>{text}</json>".encode()
+    found, pauses = stepped(stored)
+    assert found == unwrap(stored)
+    assert found.data == text.replace("&lt;", "<").encode()
+    assert pauses == (len(stored) - 1) // STEP

@@ -1,6 +1,7 @@
 """One worker for several queues: one connection, a window of each, and the queues in turn."""
 
 import asyncio
+from collections import Counter
 
 import pytest
 from harness.batches.inside import cut, held_items, session_of
@@ -58,6 +59,72 @@ async def test_a_long_queue_keeps_no_item_of_a_short_one_waiting(service):
                 bot.stop()
     assert taken[:4] in (["m0", "o0", "m1", "o1"], ["o0", "m0", "o1", "m1"])
     assert taken[4:] == ["m2", "m3", "m4", "m5"]
+
+
+async def test_queues_share_the_turns_and_the_windows_by_their_weights(service):
+    for number in range(8):
+        service.publish("mails", number, id=f"m{number}")
+        service.publish("orders", number, id=f"o{number}")
+    taken = []
+    async with worker(service, weights={"mails": 3}, requests=4) as bot:
+        while len(held_items(bot).locked()) < 8:
+            await session_of(bot).ask_time()
+        held = Counter(item.node for item in held_items(bot).locked())
+        async for item in bot:
+            taken.append(item)
+            if len(taken) == 8:
+                bot.stop()
+                for one in taken:
+                    await one.unlock()
+    assert held == {"mails": 6, "orders": 2}
+    nodes = "".join(item.node[0] for item in taken)
+    assert sorted(nodes[:4]) == sorted(nodes[4:]) == ["m", "m", "m", "o"]
+
+
+async def test_the_nodes_are_those_that_the_handlers_name(service):
+    app = Handlers()
+
+    @app.handler(node="mails")
+    async def mail(item): ...
+
+    @app.handler(node="orders")
+    async def order(item): ...
+
+    service.publish("mails", 1, id="m")
+    service.publish("orders", 1, id="o")
+    bot = Worker(**service.account(), handlers=app, signals=())
+    running = asyncio.create_task(bot.run())
+    await service.settled(["mails", "orders"])
+    bot.stop()
+    await running
+    assert (service.done("mails"), service.done("orders")) == (["m"], ["o"])
+
+
+def test_a_node_that_is_given_outranks_those_of_the_handlers(service):
+    app = Handlers()
+    app.handler(node=["mails", "orders"])(print_nothing)
+    with pytest.raises(ConfigurationError, match="No handler takes items of the node 'mail'"):
+        Worker(**service.account(), handlers=app, node="mail")
+    Worker(**service.account(), handlers=app, node="mails", weights={"mails": 2})
+    with pytest.raises(ValueError, match="'orders', which is no node of this worker"):
+        Worker(**service.account(), handlers=app, node="mails", weights={"orders": 2})
+
+
+async def test_a_worker_has_its_handlers_once(service):
+    app = Handlers()
+    app.handler(node="mails")(print_nothing)
+    with pytest.raises(TypeError, match="was made with handlers"):
+        await Worker(**service.account(), handlers=app).run(Handlers())
+    with pytest.raises(TypeError, match="handlers is 7; it takes Handlers"):
+        Worker(**service.account(), handlers=7)
+    with pytest.raises(TypeError, match="The handler is None"):
+        await worker(service).run()
+    with pytest.raises(ConfigurationError, match="of the node 'orders'"):
+        await worker(service).run(app)
+
+
+async def print_nothing(item):
+    """Do nothing."""
 
 
 async def test_each_queue_has_a_window_of_its_own_and_each_item_a_handler(service):

@@ -17,6 +17,7 @@ from pubqueue_xeps.item import Item
 from pubqueue_xeps.wire.times import ServiceClock, read_time
 from pubqueue_xeps.worker.held_items import WaitingItems
 from pubqueue_xeps.worker.settlement import LockExtender
+from pubqueue_xeps.worker.weights import Turns
 from pubqueue_xeps.xep_0254.queueing import Delivered, Lock
 
 
@@ -43,7 +44,7 @@ KEEPING = "pubqueue locks"
 
 
 async def test_what_leaves_the_queue_is_not_kept():
-    waiting = WaitingItems()
+    waiting = WaitingItems(Turns({"jobs": 1}))
     a, b, c = (make_item(id=name) for name in "abc")
     for item in (a, b, c, None):
         waiting.put_nowait(item)
@@ -54,7 +55,7 @@ async def test_what_leaves_the_queue_is_not_kept():
 
 
 async def test_nodes_are_taken_from_in_turn():
-    waiting = WaitingItems()
+    waiting = WaitingItems(Turns(dict.fromkeys("abc", 1)))
     for place in ("a/1", "a/2", "a/3", "b/1", "b/2", "c/1"):
         node, name = place.split("/")
         waiting.put_nowait(make_item(id=name, node=node))
@@ -66,7 +67,7 @@ async def test_nodes_are_taken_from_in_turn():
 
 
 async def test_a_pick_skips_a_node_that_has_nothing():
-    waiting = WaitingItems()
+    waiting = WaitingItems(Turns(dict.fromkeys("abc", 1)))
     for place in ("a/1", "a/2", "b/1", "a/3", "b/2"):
         node, name = place.split("/")
         waiting.put_nowait(make_item(id=name, node=node))

@@ -35,7 +35,7 @@ def test_a_minute_is_logged_if_something_has_changed():
     items.in_hand = 0
     assert minutes.line() == "jobs: 0 done in the last minute, 0 in hand"
     items.tally.update(dict.fromkeys(COUNTED, 1))
-    reported = "1 done, 1 failed, 1 rejected, 1 released, 1 lost"
+    reported = "1 done, 1 failed, 1 rejected, 1 released, 1 held, 1 lost"
     assert minutes.line() == f"jobs: {reported} in the last minute, 0 in hand"
 
 

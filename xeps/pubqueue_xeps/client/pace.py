@@ -174,6 +174,10 @@ class Timings:
     """How long the event loop may be blocked before the worker logs which handler blocks it, and how long the server may
     take to read what was sent before that is logged: 2."""
 
+    gather: float
+    """The longest time for which a handler of batches is kept waiting for more items, whatever its `within` is: no limit.
+    A test sets it to a moment."""
+
     def __init__(
         self,
         *,
@@ -185,6 +189,7 @@ class Timings:
         backoff_max: Span = 30,
         parting: Span = 5,
         stall: Span = 2,
+        gather: Span = inf,
     ) -> None:
         given = locals().copy()
         for name in self.__slots__:

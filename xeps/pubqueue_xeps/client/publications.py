@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue_xeps.client.ask import Denied, Unanswered
 from pubqueue_xeps.client.pace import BytesInFlight, NoRoom
-from pubqueue_xeps.errors import NotConfirmed, OtherId, PubqueueError, ServiceUnavailable
+from pubqueue_xeps.errors import (
+    NotConfirmed,
+    OtherId,
+    PubqueueError,
+    Refused,
+    ServiceUnavailable,
+)
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.publication import (
@@ -119,6 +125,16 @@ class Publications:
         return Retracted(
             node, item, there=False if first else None, locked=False if first else None
         )
+
+    async def signal(self, question: IqRequest, node: str, timeout: float | None) -> Element:  # noqa: ASYNC109 - a promise
+        """Return the answer to a signal; raises NoSuchNode also for an item that does not exist, Refused, ServiceUnavailable or NotConfirmed."""
+        answer, _ = await self._answered(question, node, timeout, "send it again under its id")
+        if isinstance(answer, Refusal):
+            if answer.condition == "item-not-found":
+                await self._find(node, timeout)
+                raise Refused(f"{node!r} has no such item.", condition=answer.condition, node=node)
+            raise refusals.failure(answer, self._service, node)
+        return answer
 
     async def _find(self, node: str, timeout: float | None) -> None:  # noqa: ASYNC109 - a promise
         """Raise NoSuchNode if the node does not exist: a retract gets the same refusal for a missing node and a missing item."""

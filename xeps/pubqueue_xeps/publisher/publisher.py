@@ -24,8 +24,10 @@ from pubqueue_xeps.client.threads import Blocking, Process, blocking, takes, wai
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, ServerUnreachable
 from pubqueue_xeps.publisher.carried import CarriedPublications
 from pubqueue_xeps.publisher.replies import Replies, Reply
-from pubqueue_xeps.wire.publication import carrying
+from pubqueue_xeps.wire import waits
+from pubqueue_xeps.wire.publication import carrying, new_id
 from pubqueue_xeps.wire.times import Span, span
+from pubqueue_xeps.wire.waits import as_json
 from pubqueue_xeps.xep_qos.levels import level_of
 from pubqueue_xeps.xep_qos.pending_file import PendingFile
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.wire.publication import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
+    from pubqueue_xeps.wire.waits import Signaled
     from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 
@@ -153,6 +156,16 @@ class Publisher:
         """The full JID under which the publisher is logged in."""
         return self._parts().keeper.jid
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened in this process, and not closed since; its connection may be lost for the moment."""
+        return self._open is not None and self._process.is_ours
+
+    @property
+    def level(self) -> Level | None:
+        """The level of a publish that sets none of its own; None: it is confirmed when it is on the service's disk."""
+        return self._level
+
     def pending(self) -> list[Pending]:
         """Return the publishes in the file that have no final answer yet, oldest first."""
         return self._parts().carried.pending()
@@ -266,6 +279,32 @@ class Publisher:
         """
         return await self._parts().publications.retract(node, id, self._seconds(timeout))
 
+    async def signal(
+        self,
+        node: str,
+        id: str,  # noqa: A002 - the name of the attribute
+        name: str,
+        data: object = None,
+        *,
+        signal_id: str | None = None,
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+    ) -> Signaled:
+        """Send a signal to an item that waits for it, or will.
+
+        For owners and publishers of the node, and for the account that published the item. `data` is a value that JSON can
+        express, of up to 16 KiB. A signal counts once: repeat it under its `signal_id`, which is a new one by default. An
+        item that is not held for `name` keeps the signal, up to 64 of them, until it is.
+
+        Raises NoSuchNode; Refused if the item does not exist, or the account may not send it signals; ServiceUnavailable
+        if the service could not be reached in time, or the item keeps as many signals as it may; NotConfirmed if no answer
+        came in time; TypeError or ValueError for names and data that cannot be sent.
+        """
+        text = "" if data is None else as_json(data, "data")
+        known = signal_id or new_id()
+        question = waits.request(node, id, name, text, known)
+        answer = await self._parts().publications.signal(question, node, self._seconds(timeout))
+        return waits.read_signaled(answer, node, id, known)
+
     async def ask(
         self,
         node: str,
@@ -284,8 +323,8 @@ class Publisher:
         After NoReply or a crash, ask again with the same `id`, from any process of the same account: the item is
         enqueued only once, and a reply that has already arrived is returned. Replies are kept for a day.
 
-        Raises NoReply if no reply came within `timeout` seconds, ItemDead if the item already exists and is dead, and
-        the exceptions of `publish`.
+        Raises NoReply if no reply came within `timeout` seconds, QuestionDied as soon as the item has ended without
+        having been done, and the exceptions of `publish`.
         """
         beside = {
             "id": id,
@@ -470,6 +509,7 @@ class BlockingPublisher(Blocking[Publisher]):
     publish = blocking(Publisher.publish)
     publish_many = blocking(Publisher.publish_many)
     retract = blocking(Publisher.retract)
+    signal = blocking(Publisher.signal)
     ask = blocking(Publisher.ask)
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:

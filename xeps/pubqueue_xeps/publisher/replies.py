@@ -7,6 +7,8 @@ reply that is sent twice is stored once. The node keeps replies for a day, wheth
 asker subscribes to get them quickly. It also reads its replies after each reconnect and from time to time, because a
 notification may be lost.
 
+If the item ends without having been done, the service itself publishes how, under the same id and in the asker's name.
+
 If accounts may not create nodes at a service, its operator has to declare the node in the configuration.
 """
 
@@ -16,11 +18,11 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, Refused
+from pubqueue_xeps.errors import NoReply, NoSuchNode, PubqueueError, QuestionDied, Refused
+from pubqueue_xeps.wire.asking import CORRELATION, DIED, PLACE, REPLY_TO, Death, correlation
 from pubqueue_xeps.wire.ns import CLIENT, DATA, PUBSUB
 from pubqueue_xeps.wire.payloads.decoding import Content
 from pubqueue_xeps.wire.publication import new_id, wrapped
-from pubqueue_xeps.wire.refusals import CORRELATION, PLACE, REPLY_TO, correlation
 from pubqueue_xeps.wire.requests import IqRequest, publishing
 from pubqueue_xeps.wire.xml_text import attributes, quote
 from pubqueue_xeps.xep_0254.queueing import Delivered, read_event
@@ -63,6 +65,17 @@ class Reply(Content):
     def payload(self) -> Element | None:
         """The payload as an element, or None if there is none."""
         return self._payload
+
+
+def death_in(payload: Element | None) -> Death | None:
+    """Return what the service says of a question that ended, None if a payload is anything else."""
+    if payload is None or payload.tag != DIED:
+        return None
+    attempts, failures = (payload.get(name, "") for name in ("attempts", "failures"))
+    if not (attempts.isdecimal() and failures.isdecimal()):
+        return None
+    names = payload.get("node", ""), payload.get("id", ""), payload.get("reason", "")
+    return Death(*names, int(attempts), int(failures))
 
 
 class _Wait:
@@ -111,16 +124,17 @@ class Replies:
                 await self._listen()
                 # a reply that came while the asker was disconnected
                 if new.id is not None and (reply := await self._look(wanted)) is not None:
-                    return reply
+                    return self._answered(reply, node, name)
                 asked = replace(new, id=name, headers=headers)
                 published = await self._publications.publish(node, asked, None)
                 if published.dead is not None:
-                    raise ItemDead(
+                    raise QuestionDied(
                         f"The item {name!r} is in {node!r} already, and dead: {published.dead}.",
                         node=node,
                         id=name,
+                        reason=published.dead,
                     )
-                return await self._reply(wait, wanted)
+                return self._answered(await self._reply(wait, wanted), node, name)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -133,6 +147,20 @@ class Replies:
             self._waits[wanted].discard(wait)
             if not self._waits[wanted]:
                 del self._waits[wanted]
+
+    def _answered(self, reply: Reply, node: str, name: str) -> Reply:
+        """Return a reply; raise QuestionDied for one by which the service says that the question has ended."""
+        death = death_in(reply.payload)
+        if death is None or reply.publisher not in {None, self._node.removeprefix(PLACE)}:
+            return reply
+        raise QuestionDied(
+            f"The item {name!r} in {node!r} is not done, after {death.attempts} deliveries: {death.reason}.",
+            node=node,
+            id=name,
+            reason=death.reason,
+            attempts=death.attempts,
+            failures=death.failures,
+        )
 
     def read(self, stanza: Element) -> bool:
         """Read a notification from our node."""

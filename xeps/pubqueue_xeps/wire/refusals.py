@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_xeps.errors import NoSuchNode, NotAQueue, PubqueueError, Refused, ServiceUnavailable
-from pubqueue_xeps.wire.names import ILLEGAL, joined
+from pubqueue_xeps.wire.names import ILLEGAL
 from pubqueue_xeps.wire.ns import STANZAS
 from pubqueue_xeps.wire.times import until
 
@@ -114,7 +113,7 @@ class Outcome:
     with U+FFFD in place of characters that XML forbids; a server may turn line ends and tabs into spaces.
     """
 
-    type: Literal["release", "failed", "reject"] = "release"
+    type: Literal["release", "failed", "reject", "hold"] = "release"
     delay: float | None = None
     reason: str | None = None
 
@@ -191,25 +190,3 @@ def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, Exception):
         return Outcome("failed", reason=type(error).__name__)
     return Outcome("release")
-
-
-# The headers that define the node and the id of a reply.
-
-REPLY_TO: Final = "reply-to"
-CORRELATION: Final = "correlation-id"
-PLACE: Final = "replies/"
-"""The prefix of nodes for replies; a worker replies to no other node, whatever the asker requests."""
-
-MAX_ID_BYTES: Final = 1023
-"""The maximum length of an id in bytes (XEP-0060 12.9 and RFC 7622 3.4)."""
-
-
-def correlation(node: str, name: str) -> str:
-    """Return the id of the reply to an item."""
-    return bounded(joined(node, name))
-
-
-def bounded(name: str) -> str:
-    """Return an id of allowed length, always the same for a name."""
-    encoded = name.encode()
-    return name if len(encoded) <= MAX_ID_BYTES else hashlib.sha256(encoded).hexdigest()

@@ -23,6 +23,7 @@ from pubqueue_xeps.limits import TimeLimit, tries
 from pubqueue_xeps.log import log, trimmed
 from pubqueue_xeps.middleware import handler_name, wrapped
 from pubqueue_xeps.wire.refusals import Reject, Verdict
+from pubqueue_xeps.worker.batches import Batches
 from pubqueue_xeps.worker.status import at_work
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ class Dispatcher:
         self._concurrency = concurrency
         self._running = 0
         look_again = held_items.look_again
+        gather = held_items.timings.gather
         self._posts = {
-            one: HandlerRuns(one, handlers.middleware, look_again) for one in handlers.declared()
+            one: HandlerRuns(one, handlers.middleware, look_again, gather)
+            for one in handlers.declared()
         }
-        self._posts[handlers.nobody] = HandlerRuns(handlers.nobody, (), look_again)
+        self._posts[handlers.nobody] = HandlerRuns(handlers.nobody, (), look_again, gather)
         self._chosen: dict[Item, HandlerRuns] = {}
 
     async def run(self) -> None:
@@ -60,6 +63,8 @@ class Dispatcher:
                 post.busy += 1
                 self._running += 1
                 group.create_task(self._work(item, post))
+            for post in self._posts.values():
+                post.finish()
 
     def _next(self, waiting: Iterable[Item]) -> Item | None:
         """Return the first item that may be begun now."""
@@ -94,34 +99,65 @@ class Dispatcher:
                 exc_info=trimmed(error),
             )
         finally:
-            post.busy -= 1
+            post.leave(item)
             self._running -= 1
             self._held_items.look_again()
 
 
 class HandlerRuns:
-    """The running calls of one handler in one worker; `busy` counts their items.
+    """The running calls of one handler in one worker; `busy` counts the items that are begun.
 
     A thread that runs on after its item was given up counts until it ends, so that a hanging handler does not fill the
     process with threads.
     """
 
     def __init__(
-        self, handler: Handler, middleware: Sequence[Middleware], on_room: Callable[[], None]
+        self,
+        handler: Handler,
+        middleware: Sequence[Middleware],
+        on_room: Callable[[], None],
+        gather: float,
     ) -> None:
         self._handler = handler
         self._limits = handler.limits
         self._on_room = on_room
         self._call = wrapped(middleware, self._function)
-        self.busy = 0
+        self.busy = self._orphans = 0
+        self._batches: Batches | None = None
+        if handler.batch is not None:
+            self._batches = Batches(
+                handler.batch,
+                min(handler.within, gather),
+                self._together,
+                has_place=self._has_place,
+                on_end=on_room,
+            )
 
     @property
     def has_room(self) -> bool:
         """Whether the handler may begin one more item."""
-        return self._limits.concurrency is None or self.busy < self._limits.concurrency
+        return self._has_place() if self._batches is None else self._batches.has_room(self.busy)
+
+    def _has_place(self) -> bool:
+        """Return whether one more call may begin."""
+        calls = self.busy if self._batches is None else self._batches.calls
+        most = self._limits.concurrency
+        return most is None or calls + self._orphans < most
+
+    def leave(self, item: Item) -> None:
+        """Note that an item has ended."""
+        self.busy -= 1
+        if self._batches is not None:
+            self._batches.forget(item)
+
+    def finish(self) -> None:
+        """Note that no more items come."""
+        if self._batches is not None:
+            self._batches.finish()
 
     async def work(self, item: Item) -> None:
         """Process an item; raise a Verdict if it is not done."""
+        item.handler = self._handler.name
         if self._limits.spent(item.failures):  # it has killed worker after worker
             raise Reject(tries(item.failures))
         handler_name.set(self._handler.name)
@@ -129,7 +165,8 @@ class HandlerRuns:
         try:
             await item.respond(await self._call(item))
         except Exception as error:
-            if not isinstance(error, Verdict):
+            shared = self._batches is not None and self._batches.is_shared(item, error)
+            if not (isinstance(error, Verdict) or shared):
                 log.error(
                     "item.failed",
                     node=item.node,
@@ -142,11 +179,37 @@ class HandlerRuns:
             raise Verdict("The handler has failed.", outcome) from None
 
     async def _function(self, item: Item) -> object:
+        blocks = self._handler.blocking
+        given = BlockingItem(item, asyncio.get_running_loop()) if blocks else item
+        arguments = self._handler.arguments(given)
+        if self._batches is None:
+            return await self._run(*arguments)
+        await self._batches.join(item, given, *arguments[1:])
+        return None
+
+    async def _together(self, *arguments: Sequence[object]) -> Exception | None:
+        """Call a handler of batches with items, and perhaps their payloads; return what it has raised."""
+        handler_name.set(self._handler.name)
+        at_work(self._handler.name)
+        try:
+            await self._run(*arguments)
+        except Exception as error:
+            if not isinstance(error, Verdict):
+                log.error(
+                    "batch.failed",
+                    handler=self._handler.name,
+                    items=len(arguments[0]),
+                    error=type(error).__name__,
+                    exc_info=trimmed(error),
+                )
+            return error
+        return None
+
+    async def _run(self, *arguments: object) -> object:
         function = self._handler.function
         if self._handler.blocking:
-            given = BlockingItem(item, asyncio.get_running_loop())
-            return await self._in_thread(partial(function, *self._handler.arguments(given)))
-        return await self._in_time(function(*self._handler.arguments(item)))
+            return await self._in_thread(partial(function, *arguments))
+        return await self._in_time(function(*arguments))
 
     async def _in_time(self, work: object) -> object:
         """Await a coroutine, and cancel it when the time limit has passed."""
@@ -183,10 +246,12 @@ class HandlerRuns:
 
     def _orphan(self, ended: asyncio.Future[object]) -> None:
         log.warning("handler.orphaned", handler=self._handler.name)
-        self.busy += 1
+        self._orphans += 1
 
         def over(_: object) -> None:
-            self.busy -= 1
+            self._orphans -= 1
+            if self._batches is not None:
+                self._batches.begin()
             self._on_room()
 
         ended.add_done_callback(over)

@@ -29,7 +29,9 @@ from pubqueue_xeps.errors import (
 from pubqueue_xeps.item import Item, State, Verb
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import CLIENT
+from pubqueue_xeps.wire.waits import Hold
 from pubqueue_xeps.worker.settlement import Answer, LockExtender, Settlements, TouchRequests
+from pubqueue_xeps.worker.weights import Turns
 from pubqueue_xeps.xep_0254.queueing import (
     Deleted,
     Delivered,
@@ -41,7 +43,7 @@ from pubqueue_xeps.xep_0254.queueing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.wire.publication import NewItem, Published
@@ -66,12 +68,14 @@ MESSAGE: Final = f"{{{CLIENT}}}message"
 class HeldItems:
     """The items of one worker: reads stanzas, passes on items and settles them."""
 
-    def __init__(self, service: str, nodes: Sequence[str], timings: Timings) -> None:
-        self.service, self.nodes = service, nodes
+    def __init__(self, service: str, weights: Mapping[str, int], timings: Timings) -> None:
+        self.service, self.nodes = service, tuple(weights)
         self.timings = timings
         self.failure: PubqueueError | None = None
         self.tally: Counter[str] = Counter()
         """How items that were begun ended: done, lost, or the type of an outcome."""
+        self.on_end: Callable[[Item, str, float], object] = _nothing
+        """Called with each of these items, how it ended, and the seconds of work on it."""
         self.ended = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -81,7 +85,7 @@ class HeldItems:
         self._held: dict[Place, Item] = {}
         self._stale: list[Item] = []
         self._settled: OrderedDict[tuple[Place, int], Unsure | None] = OrderedDict()
-        self._waiting = WaitingItems()
+        self._waiting = WaitingItems(Turns(weights))
 
     def hold(self, session: QueueSession, touch_for: float) -> None:
         """Set the session that delivers items; locks are extended for `touch_for` seconds."""
@@ -115,6 +119,14 @@ class HeldItems:
         """The number of items that are begun."""
         return len(self._begun)
 
+    def begun_by_node(self) -> Counter[str]:
+        """Return how many items are begun, by node; other threads may call this."""
+        return Counter(item.node for item in tuple(self._begun))
+
+    def waiting_by_node(self) -> Counter[str]:
+        """Return how many items wait, by node; other threads may call this."""
+        return Counter(item.node for item in tuple(self._held.values()) if item.state == "waiting")
+
     def look_again(self) -> None:
         """Call `wanted` again."""
         self._waiting.look_again()
@@ -131,6 +143,13 @@ class HeldItems:
             self._settlements.repeat("retract", item)
             raise NotConfirmed(
                 f"The item {item.id!r} may be done: its retract had no answer, so it is not unlocked.",
+                node=item.node,
+                id=item.id,
+            )
+        if isinstance(outcome, Hold) and not self._session.extended:
+            raise Refused(
+                f"{self.service} cannot hold items: it does not know urn:x-pubqueue:0.",
+                condition="feature-not-implemented",
                 node=item.node,
                 id=item.id,
             )
@@ -378,6 +397,7 @@ class HeldItems:
     # Settling
 
     async def _ask(self, item: Item, verb: Verb, outcome: Outcome | None) -> None:
+        worked = asyncio.get_running_loop().time() - item.begun
         try:
             again = item.is_perhaps_done
             answer = await self._settlements.settle(verb, item, outcome, again=again)
@@ -389,9 +409,10 @@ class HeldItems:
             raise
         if answer is Answer.DONE:
             item.become("retracted" if verb == "retract" else "unlocked")
-            self.tally["done" if verb == "retract" else outcome.type if outcome else "release"] += 1
+            how = "done" if verb == "retract" else outcome.type if outcome else "release"
+            self._count(item, how, worked)
         else:
-            self.tally["lost"] += 1
+            self._count(item, "lost", worked)
             self._remember(item, None)
             if answer is Answer.UNKNOWN:
                 item.become("gone")
@@ -399,6 +420,10 @@ class HeldItems:
             else:
                 item.become("lost")
                 log.warning("item.lost", node=item.node, id=item.id, why=answer.value)
+
+    def _count(self, item: Item, how: str, worked: float) -> None:
+        self.tally[how] += 1
+        self.on_end(item, how, worked)
 
     def _remember(self, item: Item, unsure: Unsure | None) -> None:
         """Record that the item's lock is settled, and how, if the service has not confirmed it."""
@@ -433,9 +458,17 @@ class HeldItems:
         self._held.pop(item.place, None)
 
 
+def _nothing(*_: object) -> None:
+    """Do nothing."""
+
+
 def _same(held: Item, event: Delivered) -> bool:
     """Return whether the delivery is of the item that is held, and not of a new item under its id."""
     if held.published != (event.lock.published if event.lock else None):
+        return False
+    if (
+        held.delivered.wait != event.wait
+    ):  # it was held meanwhile, by another worker: this is another step
         return False
     return _text(held.payload) == _text(event.payload)
 
@@ -450,18 +483,24 @@ def _text(payload: Element | None) -> str:
 class WaitingItems(asyncio.Queue["Item | None"]):
     """A queue from which items can also be removed; None, its end marker, stays last.
 
-    The node that an item was taken from goes last, so that a long queue does not delay a short one.
+    Nodes take turns by their weights, so that a long queue does not delay a short one.
     """
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self._turns = turns
 
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's
         self._queue: dict[Item | None, None] = {}
         self._of_node: dict[str, dict[Item, None]] = {}
-        """The waiting items by node, the next node first."""
+        """The waiting items by node."""
         self._news = asyncio.Event()
 
     def _put(self, item: Item | None) -> None:
         self._queue[item] = None
         if item is not None:
+            if item.node not in self._of_node:
+                self._turns.join(item.node)
             self._of_node.setdefault(item.node, {})[item] = None
         self._news.set()
 
@@ -502,10 +541,8 @@ class WaitingItems(asyncio.Queue["Item | None"]):
         self._news.set()
 
     def _in_turn(self) -> Iterator[Item]:
-        return (item for of_node in self._of_node.values() for item in of_node)
+        return (item for node in self._turns.order(self._of_node) for item in self._of_node[node])
 
     def _take(self, item: Item) -> None:
         self.leave(item)
-        rest = self._of_node.pop(item.node, None)
-        if rest is not None:
-            self._of_node[item.node] = rest
+        self._turns.take(item.node)

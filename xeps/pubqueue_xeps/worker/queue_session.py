@@ -37,7 +37,7 @@ from pubqueue_xeps.xep_0254.queueing import queueing
 from pubqueue_xeps.xep_qos import XEP_QOS, Limits, qos
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping
     from datetime import datetime
 
     from slixmpp.xmlstream import StanzaBase
@@ -86,18 +86,19 @@ class QueueSession:
         timings: Timings,
         *,
         service: str,
-        nodes: Sequence[str],
-        requests: int,
+        windows: Mapping[str, int],
         level: Level | None = None,
     ) -> None:
         self._client = client
         self._listener = listener
         self._timings = timings
-        self._service, self._nodes, self._requests = service, nodes, requests
+        self._service, self._nodes, self._windows = service, tuple(windows), windows
         self.extended = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self.subscribed = False
         """Whether a subscription has been granted, on this or an earlier connection."""
+        self.connections = 0
+        """How often it has connected."""
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
         self._session = self._fresh = False
@@ -113,11 +114,16 @@ class QueueSession:
         self._level = level
         self._qos: XEP_QOS | None = None
         if level is not None:
-            self._carry(requests * len(nodes))
+            self._carry(sum(windows.values()))
         client.short_way = self._read
         client.add_event_handler("session_start", self._session_started)
         client.add_event_handler("disconnected", self._disconnected)
         client.add_event_handler("stream_error", self._stream_error)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is connected, and all subscriptions are granted."""
+        return self._online.is_set()
 
     @property
     def jid(self) -> str:
@@ -251,7 +257,8 @@ class QueueSession:
         return False
 
     async def _ask_for_items(self, plugin: XEP_0254, node: str) -> None:
-        asked = plugin.subscribe_queue(self._service, node, self._requests, level=self._level)
+        window = self._windows[node]
+        asked = plugin.subscribe_queue(self._service, node, window, level=self._level)
         granted = await self._answered(asked)
         self.subscribed = True
         if not self._online.is_set():
@@ -329,6 +336,7 @@ class QueueSession:
 
     def _session_started(self, _: object) -> None:
         self._session = self._fresh = True
+        self.connections += 1
         self.since = asyncio.get_running_loop().time()
         self._cut.clear()
 

@@ -11,6 +11,7 @@ import asyncio
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -19,10 +20,13 @@ from pubqueue_xeps.log import is_ours, is_theirs, log
 from pubqueue_xeps.sentences import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
+    from pubqueue_xeps.item import Item
+    from pubqueue_xeps.metrics import Metrics
     from pubqueue_xeps.worker.held_items import HeldItems
+    from pubqueue_xeps.worker.queue_session import QueueSession
 
 
 MINUTE: Final = 60.0
@@ -31,6 +35,7 @@ COUNTED: Final = {
     "failed": "failed",
     "reject": "rejected",
     "release": "released",
+    "hold": "held",
     "lost": "lost",
 }
 """The outcomes of an item that was begun, and the word for each."""
@@ -66,6 +71,53 @@ async def report_minutes(held_items: HeldItems) -> None:
         await asyncio.sleep(MINUTE)
         if (line := minutes.line()) is not None:
             show(line)
+
+
+# What metrics see of a worker.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """A worker as `pubqueue_xeps.metrics` sees it, from another thread."""
+
+    session: QueueSession
+    held_items: HeldItems
+    windows: Mapping[str, int]
+
+    @property
+    def service(self) -> str:
+        """The address of the service."""
+        return self.held_items.service
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is connected and subscribed."""
+        return self.session.is_up
+
+    @property
+    def reconnects(self) -> int:
+        """How often it has connected again."""
+        return max(0, self.session.connections - 1)
+
+    def by_node(self) -> dict[str, dict[str, int]]:
+        """Return how many items are in flight and waiting, and how many may be here, by node."""
+        begun, waiting = self.held_items.begun_by_node(), self.held_items.waiting_by_node()
+        return {
+            node: {"in_flight": begun[node], "waiting": waiting[node], "window": window}
+            for node, window in self.windows.items()
+        }
+
+
+@contextmanager
+def observed(metrics: Metrics, observation: Observation) -> Iterator[None]:
+    """Count what a worker does inside the block."""
+
+    def ended(item: Item, how: str, seconds: float) -> None:
+        metrics.ended(item.node, item.handler, COUNTED[how], seconds)
+
+    observation.held_items.on_end = ended
+    with metrics.watching(observation):
+        yield
 
 
 # Detects a blocked event loop, and names the handler that blocks it: a thread watches the loop.

@@ -57,14 +57,31 @@ from pubqueue_xeps.wire.times import Span, span
 from pubqueue_xeps.worker.dispatcher import Dispatcher, in_threads
 from pubqueue_xeps.worker.held_items import HeldItems
 from pubqueue_xeps.worker.queue_session import QueueSession
-from pubqueue_xeps.worker.status import at_work, report_minutes, watched
+from pubqueue_xeps.worker.schedules import Schedules
+from pubqueue_xeps.worker.status import (
+    Observation,
+    at_work,
+    observed,
+    report_minutes,
+    watched,
+)
+from pubqueue_xeps.worker.weights import weights_of, windows_of
 from pubqueue_xeps.xep_qos.levels import level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Collection,
+        Coroutine,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
     from types import TracebackType
 
     from pubqueue_xeps.item import BlockingItem, Item
+    from pubqueue_xeps.metrics import Metrics
     from pubqueue_xeps.xep_qos import Level
 
     Handle = Callable[[Item], Awaitable[object]]
@@ -79,6 +96,9 @@ REQUESTS: Final = 10
 class Worker:
     """Takes items from one or more queues of one service, up to `requests` (10) at a time from each.
 
+    `handlers` are the Handlers that `run` uses; the nodes that they name are those of the worker, if neither `node` nor
+    the URL names any.
+
     `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains
     them. Anything else about the connection comes from `url`, or from the environment: `PUBQUEUE_URL`, and for the
     password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE`. Raises ConfigurationError, a ValueError, for an argument
@@ -86,7 +106,9 @@ class Worker:
 
     `node` is the name of a queue, or a list of names. With a list, the worker has one connection, a window of
     `requests` items for each queue, and takes items from the queues in turn, so a long queue does not delay a short
-    one. The worker ends with an exception when one of its queues is deleted.
+    one. `weights`, such as `{"urgent": 3, "bulk": 1}`, are the shares of the queues while all of them have work, in the
+    windows (of 10 for each of two queues, 15 and 5) and in the turns; a queue without a weight has 1. The worker ends
+    with an exception when one of its queues is deleted.
 
     The worker subscribes its full JID. If `jid` has no resource, the worker picks a random one and keeps it across
     reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`, in seconds or as
@@ -102,6 +124,12 @@ class Worker:
     With `unacknowledged`, or None if the node's owner has set no level, deliveries are plain messages. An answer
     confirms that an item has arrived, not that its work is done. Entering raises Refused if the service does not offer
     the level.
+
+    `run` ensures the schedules that its handlers declare for the worker's nodes (`Handlers.periodic`); with `schedules=False`
+    it does not.
+
+    `metrics` is a port of the loopback address at which the worker serves what it does in the text format of Prometheus, or a
+    `pubqueue_xeps.metrics.Metrics`, which counts it in a registry of the program's. Either needs `pubqueue[metrics]`.
 
     If the program has not set up logging, the worker reports on standard error when it connects, what fails, and once
     a minute what it has done; `status=False`, or PUBQUEUE_QUIET in the environment, turns this off.
@@ -119,20 +147,31 @@ class Worker:
         password: str | None = None,
         *,
         node: str | Sequence[str] | None = None,
+        handlers: Handlers | None = None,
         requests: int = REQUESTS,
+        weights: Mapping[str, int] | None = None,
         grace: Span = 30,
         touch_for: Span = 3600,
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
         status: bool = True,
         level: Level | str | None = None,
+        schedules: bool = True,
+        metrics: int | Metrics | None = None,
         **where: Unpack[Connect],
     ) -> None:
         whole("requests", requests, 1)
+        if not isinstance(handlers, Handlers | None):
+            raise TypeError(f"handlers is {handlers!r}; it takes Handlers, and `run` a function.")
         self._connection = connect("worker", jid, password, where, nodes=_names(node))
-        self._service, self._nodes = self._connection.service, self._connection.nodes
-        _check_names(self._nodes)
+        self._service, self._handlers = self._connection.service, handlers
+        nodes = self._connection.nodes or (() if handlers is None else handlers.nodes)
+        _check_names(nodes)
+        if handlers is not None:
+            handlers.check(nodes)
+        self._weights = weights_of(nodes, weights)
         self._requests = requests
+        self._windows = self._windows_for(handlers)
         self._grace = span("grace", grace)
         self._touch_for = span("touch_for", touch_for)
         self._keeping: asyncio.Task[None] | None = None
@@ -142,20 +181,22 @@ class Worker:
         self._session: QueueSession | None = None
         self._stack = ExitStack()
         self._status = status
+        self._schedules = schedules
+        self._metrics = _metrics(metrics)
         self._level = None if level is None else level_of(level)
         self._reporting = ExitStack()
+        self._serving = ExitStack()
         self._minutes: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         client = self._connection.client()
-        held_items = HeldItems(self._service, self._nodes, self._timings)
+        held_items = HeldItems(self._service, self._weights, self._timings)
         session = QueueSession(
             client,
             held_items,
             self._timings,
             service=self._service,
-            nodes=self._nodes,
-            requests=self._requests,
+            windows=self._windows,
             level=self._level,
         )
         held_items.hold(session, self._touch_for)
@@ -167,6 +208,13 @@ class Worker:
             opening.callback(self._stack.close)
             finish = partial(_finish, held_items, session)
             self._stack.enter_context(stopping_on(self._signals, finish))
+            if self._metrics is not None:
+                port, metrics = self._metrics
+                if port is not None:
+                    opening.callback(self._serving.close)
+                    self._serving.enter_context(metrics.served(port))
+                observation = Observation(session, held_items, self._windows)
+                opening.enter_context(observed(metrics, observation))
             await session.open()
             self._reporting = opening.pop_all()
         if reporting:
@@ -194,6 +242,8 @@ class Worker:
                 task.cancel()
                 await asyncio.wait({task})
         log.info("worker.closed", jid=session.jid, **held_items.tally)
+        if self._metrics is not None:
+            await asyncio.to_thread(self._serving.close)  # its thread ends within half a second
         self._reporting.close()
 
     @property
@@ -231,8 +281,12 @@ class Worker:
         except TimeoutError:
             log.warning("worker.drain_timeout", node=held_items.name, seconds=self._grace)
 
-    async def run(self, handler: Handle | Handlers, *, concurrency: int | None = None) -> None:
+    async def run(
+        self, handler: Handle | Handlers | None = None, *, concurrency: int | None = None
+    ) -> None:
         """Pass each item to `handler`, or to the matching one of several handlers, until `stop`, `drain` or a signal.
+
+        Without `handler`, these are the handlers that the worker was made with.
 
         An item is retracted when its handler returns, and unlocked when the handler raises, with the outcome that the
         exception stands for. Exceptions other than Release, Failed and Reject are logged with their traceback. No
@@ -240,15 +294,24 @@ class Worker:
         items can be delivered: `requests` for each node. Handlers that have not finished when `grace` has passed are
         cancelled, and their items released.
 
-        Raises TypeError, before it takes an item, for a handler that is not a coroutine function.
+        Raises TypeError, before it takes an item, for a handler that is not a coroutine function, and ConfigurationError
+        for handlers of which none takes items from one of the nodes. Raises Refused if a schedule that the handlers declare
+        is refused, for example because the account is not an administrator of the service.
         """
         whole("concurrency", concurrency, 1)
-        _check_handler(handler)
+        handler = self._chosen(handler)
+        windows = self._windows_for(handler) if self._held_items is None else self._windows
+        number = concurrency or sum(windows.values())
+        _check_batches(handler, windows, number)
+        self._windows = windows
         async with AsyncExitStack() as stack:
             if self._held_items is None:
                 await stack.enter_async_context(self)
-            held_items, _ = self._parts()
-            number = concurrency or self._at_a_time
+            held_items, session = self._parts()
+            if isinstance(handler, Handlers) and self._schedules:
+                schedules = Schedules(session, self._service, self._timings)
+                ours = [task for task in handler.schedules() if task.node in self._weights]
+                await _unless(held_items.ended, schedules.ensure(ours))
             await self._employ(held_items, _works(held_items, handler, number))
             if held_items.failure is not None:
                 raise held_items.failure
@@ -281,12 +344,59 @@ class Worker:
     @property
     def _at_a_time(self) -> int:
         """The largest number of items in hand: the windows of all nodes."""
-        return self._requests * len(self._nodes)
+        return sum(self._windows.values())
+
+    def _windows_for(self, handler: object) -> dict[str, int]:
+        """Return the window of each node, with room for the batches of these handlers."""
+        if isinstance(handler, Handlers):
+            return windows_of(self._requests, self._weights, handler.largest_batch)
+        return windows_of(self._requests, self._weights)
+
+    def _chosen(self, handler: Handle | Handlers | None) -> Handle | Handlers:
+        """Return the handler to run; raise TypeError or ConfigurationError for one that does not fit."""
+        if handler is None and self._handlers is not None:
+            return self._handlers
+        if handler is not None and self._handlers not in (None, handler):
+            raise TypeError("The worker was made with handlers: call `run` without others.")
+        _check_handler(handler)
+        if isinstance(handler, Handlers):
+            handler.check(self._weights)
+        assert handler is not None
+        return handler
 
     def _parts(self) -> tuple[HeldItems, QueueSession]:
         if self._held_items is None or self._session is None:
             raise RuntimeError("The worker is not connected: enter it with `async with`.")
         return self._held_items, self._session
+
+
+def _check_batches(
+    handler: Handle | Handlers, windows: Mapping[str, int], concurrency: int
+) -> None:
+    """Raise ConfigurationError for batches that can never be full."""
+    if not isinstance(handler, Handlers):
+        return
+    for node, window in windows.items():
+        most = min(window, concurrency)
+        if (size := handler.largest_batch(node)) > most:
+            raise ConfigurationError(
+                f"A handler takes batches of {size} from {node!r}, and the worker has {most} at a time: give a higher"
+                " concurrency= or requests=, or make the worker with handlers=.",
+                argument="requests" if size > window else "concurrency",
+            )
+
+
+async def _unless(ended: asyncio.Event, work: Coroutine[object, object, None]) -> None:
+    """Do some work, unless the worker ends before."""
+    tasks = asyncio.create_task(work), asyncio.create_task(ended.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            await tasks[0]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _stop(held_items: HeldItems, session: QueueSession) -> None:
@@ -304,6 +414,24 @@ def _finish(held_items: HeldItems, session: QueueSession) -> bool:
     return True
 
 
+def _metrics(given: object) -> tuple[int | None, Metrics] | None:
+    """Return the port to serve at, if any, and what counts; raise ImportError or ConfigurationError."""
+    if given is None:
+        return None
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415  # an extra
+
+    from pubqueue_xeps.metrics import Metrics  # noqa: PLC0415  # needs an extra
+
+    if isinstance(given, Metrics):
+        return None, given
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 < given < 65536:  # noqa: PLR2004 - the last port
+        raise ConfigurationError(
+            f"metrics is {given!r}; it takes a port from 1 to 65535, or Metrics.",
+            argument="metrics",
+        )
+    return given, Metrics(CollectorRegistry())
+
+
 def _names(node: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if node is None:
         return None
@@ -313,7 +441,7 @@ def _names(node: str | Sequence[str] | None) -> tuple[str, ...] | None:
 def _check_names(nodes: Sequence[object]) -> None:
     if not nodes or not all(isinstance(node, str) and node for node in nodes):
         raise ConfigurationError(
-            "A worker needs the name of a node: give node= or --node, or end the URL with it.",
+            "A worker needs the name of a node: give node= or --node, end the URL with it, or name it in the handlers.",
             argument="node",
         )
     if twice := [node for node in nodes if nodes.count(node) > 1]:
@@ -341,8 +469,10 @@ def _works(
 
 async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
     task = asyncio.current_task()
-    at_work(name_of(handler))
+    name = name_of(handler)
+    at_work(name)
     while (item := await held_items.take()) is not None:
+        item.handler = name
         try:
             async with item:
                 await item.respond(await handler(item))

@@ -25,6 +25,7 @@ from pubqueue_xeps.wire.requests import IqRequest, pages, publishing
 from pubqueue_xeps.wire.requests import queueing as words
 from pubqueue_xeps.wire.requests.queueing import ItemRequests, deadline, fault
 from pubqueue_xeps.wire.times import read_time, until
+from pubqueue_xeps.wire.waits import NOTHING, Waited, read_wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,8 @@ class Delivered:
     publisher: str | None
     lock: Lock | None
     headers: dict[str, str] = field(default_factory=dict)
+    wait: Waited = NOTHING
+    """What has come for it while it was held, or before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,8 @@ def _read_items(message: Element, items: Element, service: str, node: str) -> li
             lock = _read_lock(message)
             headers = message.find(HEADERS)
             named = {} if headers is None else {it.get("name", ""): it.text or "" for it in headers}
-            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock, named))
+            facts = payload, child.get("publisher"), lock, named
+            found.append(Delivered(service, node, id, *facts, read_wait(message)))
         elif child.tag == RETRACT:
             found.append(Retracted(service, node, id))
         elif child.tag in UNLOCK:

@@ -12,6 +12,7 @@ from pubqueue.model.limits import limits
 from pubqueue.model.replies import ServiceState, Worker
 from pubqueue.rules import access, inspect
 from pubqueue.rules.access import Action
+from pubqueue.rules.asks import address
 from pubqueue.rules.dead_letters import DEATHS_SLICE, ReasonFacts
 from pubqueue.rules.survey import KeepFacts, SamplesFacts
 from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
@@ -76,9 +77,10 @@ def for_workers(context: Context, request: inspect.ReadWorkers) -> inspect.Worke
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or inspect.objection(by, node, affiliation) is not None:
         return inspect.WorkersFacts(node, affiliation)
-    found = rows.page(listings.SubscriptionsOf(node.name), request.after, MAX_WORKERS + 1)
-    workers = _with_what_they_hold(rows, found[:MAX_WORKERS])
-    return inspect.WorkersFacts(node, affiliation, workers, len(found) > MAX_WORKERS)
+    most = max(1, min(request.most or MAX_WORKERS, MAX_WORKERS))
+    found = rows.page(listings.SubscriptionsOf(node.name), request.after, most + 1)
+    workers = _with_what_they_hold(rows, found[:most])
+    return inspect.WorkersFacts(node, affiliation, workers, len(found) > most)
 
 
 def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:
@@ -107,7 +109,7 @@ def for_peek(context: Context, request: inspect.Peek) -> inspect.PeekFacts:
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or inspect.objection(by, node, affiliation) is not None:
         return inspect.PeekFacts(node, affiliation)
-    item = rows.item(request.node, request.id)
+    item = _known(rows, node, request.id)
     shown = item is not None and not rows.is_damaged(item)
     payload = rows.payload(item) if item is not None and shown else b""
     return inspect.PeekFacts(node, affiliation, item, payload)
@@ -120,7 +122,7 @@ def for_history(context: Context, request: inspect.ReadHistory) -> inspect.Histo
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or not _observes(context, by, node):
         return inspect.HistoryFacts(node, affiliation)
-    item = rows.item(request.node, request.id)
+    item = _known(rows, node, request.id)
     limit = max(1, min(request.max or MAX_STEPS, MAX_STEPS))
     found = rows.page(listings.EventsOf(node.name, request.id), request.after, limit + 1)
     origin = _came_from(item, found)
@@ -128,7 +130,31 @@ def for_history(context: Context, request: inspect.ReadHistory) -> inspect.Histo
     if source is not None and _observes(context, by, source):
         found += rows.page(listings.EventsOf(source.name, request.id), request.after, limit + 1)
         found.sort(key=attrgetter("seq"))
-    return inspect.HistoryFacts(node, affiliation, item, tuple(found[: limit + 1]), limit)
+    result = None if item is None else _result(context, by, item)
+    return inspect.HistoryFacts(node, affiliation, item, tuple(found[: limit + 1]), limit, result)
+
+
+def _known(rows: WorkingSet, node: Node, name: ItemId) -> Item | None:
+    """Return the item of this id, or else the newest of those that are done and kept."""
+    item = rows.item(node.name, name)
+    if item is None and node.done:
+        return next(iter(rows.page(listings.DoneNamed(node.name, name))), None)
+    return item
+
+
+def _result(context: Context, by: Principal, item: Item) -> tuple[Item, bytes] | None:
+    """Return the reply to an item that was asked, if it is still kept where its author awaits it, and the principal may read there."""
+    rows, where = context.rows, address(item.headers, item.publisher)
+    if where is None or (place := rows.node(where[0])) is None:
+        return None
+    affiliation, subscribed = rows.rights(place.name, by.account)
+    standing = access.standing_of(by, affiliation)
+    if not access.may(standing, Action.RETRIEVE, place, subscribed=subscribed):
+        return None
+    reply = rows.item(*where)
+    if reply is None or rows.is_damaged(reply):
+        return None
+    return reply, rows.payload(reply)
 
 
 def _came_from(item: Item | None, found: list[EventEntry]) -> NodeName | None:

@@ -53,6 +53,7 @@ from pubqueue.rules.subscribers import (
     AnswerFacts,
     Named,
     PendingFacts,
+    QuietFacts,
     SubscribersFacts,
     stands_now,
 )
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.subscribers import (
         Answer,
         GetSubscriptions,
+        QuietWorker,
         ReadPending,
         SendPending,
         SetSubscriptions,
@@ -358,6 +360,18 @@ def for_answer(context: Context, request: Answer) -> AnswerFacts:
         owners_to_notify(rows, node),
         last_to_send(rows, node) if request.allow else None,
     )
+
+
+def for_quiet(context: Context, request: QuietWorker) -> QuietFacts:
+    """Return the subscription that an owner makes quiet, or resumes."""
+    rows = context.rows
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, request.by.account)
+    if node is None:
+        return QuietFacts(node, affiliation, None)
+    one = rows.subscription(node.name, request.jid)
+    asking = context.asking(request.jid, node.name) if one is None else None
+    return QuietFacts(node, affiliation, one, asking)
 
 
 def for_pending(context: Context, request: ReadPending) -> PendingFacts:

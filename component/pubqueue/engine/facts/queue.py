@@ -27,7 +27,8 @@ from pubqueue.model.entities import (
     account_of,
 )
 from pubqueue.model.sums import DAMAGED, is_damaged
-from pubqueue.rules import expire, presence, seek
+from pubqueue.rules import asks as questions
+from pubqueue.rules import expire, presence, seek, waits
 from pubqueue.rules.damage import ROOM, DamageFacts, SumFacts
 from pubqueue.rules.damage import SLICE as SUMS
 from pubqueue.rules.dead_letters import CANCEL_SLICE, DiscardFacts
@@ -66,6 +67,7 @@ from pubqueue.rules.unlock import (
     ResendFacts,
     is_undelivered,
 )
+from pubqueue.rules.waits import HoldFacts, SignalFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, ItemId, Node, Subscription
+    from pubqueue.model.transactions import Orphan
     from pubqueue.rules.damage import ComputeSums, EndDamaged
     from pubqueue.rules.dead_letters import Cancel, Discard
     from pubqueue.rules.deliveries import (
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.settle_each import SettleEach
     from pubqueue.rules.take import Take
     from pubqueue.rules.unlock import Recover, Resend, Touch
+    from pubqueue.rules.waits import Hold, Signal
 
     Dying = tuple[Item, Node] | None
 
@@ -190,7 +194,10 @@ def for_expiry(context: Context, request: expire.Expire) -> expire.ExpireFacts:
     """Return the expired rows."""
     rows, now = context.rows, context.now
     due = _taken(request, rows.due(now, AT_ONCE + len(request.aside)))
+    too_old = {item.seq for item in due.lives}
+    ended = [item for item in due.delayed if waits.ends(item) and item.seq not in too_old]
     cases = _cases(context, [*due.locks, *due.lives])
+    unanswered = _cases(context, ended)
     for item in due.delayed:
         rows.node(item.node)
     dropped = dict.fromkeys(
@@ -203,16 +210,17 @@ def for_expiry(context: Context, request: expire.Expire) -> expire.ExpireFacts:
     kept_since = Millis(now - context.terms.limits.kept_for)
     whole = request.only is None
     old = rows.page(listings.Forgettable(now), None, expire.FORGOTTEN + 1) if whole else []
+    sweeps = whole and True in rows.page(listings.Sweepable(kept_since))
     return expire.ExpireFacts(
         now=now,
-        ripe=tuple(due.delayed),
+        ripe=tuple([item for item in due.delayed if not waits.ends(item)]),
+        unanswered=unanswered,
         locks=cases[: len(due.locks)],
         lives=cases[len(due.locks) :],
         holders=tuple(holder for holder in holders if holder is not None),
         overdue=tuple(due.versions),
-        sweepable=kept_since
-        if whole and True in rows.page(listings.Sweepable(kept_since))
-        else None,
+        sweepable=kept_since if sweeps else None,
+        orphans=_orphans(rows) if sweeps else (),
         leases=tuple(one for one in leases if one is not None),
         unread=tuple(dict.fromkeys(due.unread)),
         more_to_forget=sum(old) > expire.FORGOTTEN,
@@ -222,6 +230,14 @@ def for_expiry(context: Context, request: expire.Expire) -> expire.ExpireFacts:
         if request.only
         else tuple(rows.page(listings.DueSchedules(now), None, SCHEDULES)),
     )
+
+
+def _orphans(rows: WorkingSet) -> tuple[Orphan, ...]:
+    """Return items that belong to no node any more: with few questions among them, because each of these is answered."""
+    found = rows.page(listings.Orphans(), None, expire.SLICE)
+    asked = [at for at, orphan in enumerate(found, 1) if orphan.headers]
+    most = questions.SLICE
+    return tuple(found[: asked[most - 1]] if len(asked) >= most else found)
 
 
 def for_arrive(context: Context, request: presence.Arrive) -> presence.ArriveFacts:
@@ -545,6 +561,19 @@ def _owner(context: Context, account: Jid, place: Node) -> expire.Owner:
     return expire.Owner(by, rows.affiliation(place.name, account), subscribed)
 
 
+def for_ended(context: Context, ended: Iterable[questions.Ended]) -> list[questions.EndedFacts]:
+    """Return for each question its queue, the node for its reply, and the item in that node with the id of the reply."""
+    rows = context.rows
+    return [
+        questions.EndedFacts(
+            rows.node(NodeName(one.death.node)) if one.death.node else None,
+            rows.node(one.place),
+            rows.item(one.place, one.reply),
+        )
+        for one in ended
+    ]
+
+
 # Facts for seeks, and for what is done and kept: slices of the queue, and of what is done.
 
 
@@ -594,7 +623,7 @@ def for_drop(context: Context, request: DropDone) -> DropDoneFacts:
 # Facts for retract, unlock and touch: the items, their holders, and the rows that their end needs.
 
 
-def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
+def for_settle(context: Context, request: Settle | Touch | Cancel | Hold) -> SettleFacts:
     """Return the items that are to be settled, and their present and former holders."""
     rows, principal = context.rows, request.by
     node = rows.node(request.node)
@@ -611,6 +640,24 @@ def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFact
         subscribed,
         () if node.config.queueing else subscribers(context, node),
     )
+
+
+def for_hold(context: Context, request: Hold) -> HoldFacts:
+    """Return the item, its holders, and what the account that pays for it may keep."""
+    facts = for_settle(context, request)
+    node = facts.node
+    return HoldFacts(facts, None if node is None else context.allowance(node.creator))
+
+
+def for_signal(context: Context, request: Signal) -> SignalFacts:
+    """Return the item, and the affiliation of who sends it a signal."""
+    rows, now = context.rows, context.now
+    node = rows.node(request.node)
+    if node is None:
+        return SignalFacts(now, None, Affiliation.NONE, None)
+    affiliation = rows.affiliation(node.name, request.by.account)
+    item, allowance = rows.item(node.name, request.id), context.allowance(node.creator)
+    return SignalFacts(now, node, affiliation, item, allowance)
 
 
 def for_each(context: Context, request: SettleEach) -> tuple[SettleFacts, ...]:

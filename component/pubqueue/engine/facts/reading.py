@@ -100,11 +100,11 @@ def for_items(context: Context, request: read.ReadItems) -> read.ReadFacts:
     nodes = _one(rows, request.by, request.node)
     if not read.readable(request.by, nodes):
         return read.ReadFacts(nodes, None)
-    dead = request.state is State.DEAD
-    newest = next(iter(rows.page(listings.NewestItem(request.node, dead))), 0)
+    dead, done = request.state is State.DEAD, request.state is State.DONE
+    newest = next(iter(rows.page(listings.NewestItem(request.node, dead, done))), 0)
     end = newest if request.until is None else min(request.until, newest)
     looked_at = end
-    if request.state not in {None, State.DEAD}:
+    if request.state not in {None, State.DEAD, State.DONE}:
         far = rows.page(listings.Stride(request.node), request.after, SCANNED)
         looked_at = min([end, *far])
     limit = _bounded(request.max, MAX_ITEMS)
@@ -118,9 +118,9 @@ def for_items(context: Context, request: read.ReadItems) -> read.ReadFacts:
     more = len(found) > limit or _entries_go_on(rows, listing, shown)
     through = _number(shown[-1], dead=dead) if more else max(looked_at, request.after)
     more = more or looked_at < end
-    done = sum(one.node.done for one in nodes) if request.state is None else 0
+    kept = sum(one.node.done for one in nodes) if request.state is None else 0
     return read.ReadFacts(
-        nodes, replies.ItemPage(request.node, shown, newest, through, more, dead, done)
+        nodes, replies.ItemPage(request.node, shown, newest, through, more, dead, kept)
     )
 
 

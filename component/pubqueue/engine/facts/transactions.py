@@ -116,7 +116,9 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
     ]
     return CommitFacts(
         now=context.now,
+        limits=context.terms.limits,
         app=app,
+        apps=app_count(context, app, request.by.account),
         open=open_version,
         record=next(iter(rows.page(listings.RecordOf(request.app, request.version))), None),
         staged={key: one.items for key, one in attempts.items()},
@@ -348,6 +350,14 @@ def usage(rows: WorkingSet, account: Jid) -> Usage:
     return Usage(mine.items, mine.bytes, everybody.items, everybody.bytes)
 
 
+def app_count(context: Context, app: App | None, account: Jid) -> int:
+    """Return how many apps the account has, counted up to its limit: they matter only to an app that is not known yet."""
+    if app is not None:
+        return 0
+    most = context.terms.limits.apps_per_account
+    return sum(context.rows.page(listings.AppsOf(account), None, most))
+
+
 def for_stage(context: Context, request: StagePublish) -> StageFacts:
     """Return the node, the progress of the app, and the items that the attempt has staged already."""
     rows, mark, wanted = context.rows, request.mark, request.publish
@@ -360,6 +370,7 @@ def for_stage(context: Context, request: StagePublish) -> StageFacts:
         open=open_version,
         usage=Usage() if skips else usage(rows, wanted.by.account),
         limits=context.terms.limits,
+        apps=app_count(context, app, wanted.by.account),
         sizes=tuple(
             None if open_version is None else _staged_size(rows, mark, wanted.node, draft.id)
             for draft in wanted.drafts

@@ -78,7 +78,18 @@ class OpenStream:
         """How it has to end."""
         self.changed = asyncio.Event()
         """Set when it has something to do."""
+        self._quiet: bool | None = False
         self._begun = time.monotonic()
+
+    @property
+    def quiet(self) -> bool | None:
+        """Whether an operator has it ask for no further items."""
+        return self._quiet
+
+    @quiet.setter
+    def quiet(self, quiet: bool | None) -> None:
+        self._quiet = quiet
+        self.changed.set()
 
     @property
     def age(self) -> float:

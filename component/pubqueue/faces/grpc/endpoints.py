@@ -31,11 +31,14 @@ class Kept(msgspec.Struct, frozen=True):
     attributes: dict[str, str] = {}
 
 
+_KEPT: Final = msgspec.json.Decoder(Kept)
+
+
 def kept(config: NodeConfig) -> Kept | None:
     """Return the push config of a node, None if messages are not pushed."""
     text = all_of(config.labels).get(PUSH, "") if config.labels else ""
     try:
-        return msgspec.json.decode(text, type=Kept) if text else None
+        return _KEPT.decode(text) if text else None
     except msgspec.MsgspecError:
         return None
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from pubqueue.model.entities import Item, Node, NodeConfig
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
 
 if TYPE_CHECKING:
@@ -363,9 +364,9 @@ EVENT: Final = "x-pubqueue-event"
 """The attribute of an event of the subscription, which is not a message."""
 
 
-def written(item: Item, payload: bytes) -> v1.PubsubMessage:
-    """Return the message of an item."""
-    found = message_of(payload, item.headers)
+def written(item: Item, payload: bytes, body: Body | None = None) -> v1.PubsubMessage:
+    """Return the message of an item; `body`, if its payload was unwrapped already."""
+    found = message_of(payload, item.headers, body)
     if payload == STATUS:
         found = StoredMessage(b"", {EVENT: "truncated"})
     else:

@@ -237,17 +237,24 @@ class Relay(asyncio.Protocol):
         if len(data) >= len(PREFACE) and self._connecting is None:
             self.pause("server")
             self._connecting = asyncio.create_task(self._connect(), name="connecting")
+            self.front.connecting.add(self._connecting)
+            self._connecting.add_done_callback(self.front.connecting.discard)
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        try:
+        try:  # it is not cancelled: see below
             made, self.name = self.front.connected()
-            await loop.create_unix_connection(lambda: _Server(self), sock=made)
+            transport, _ = await loop.create_unix_connection(lambda: _Server(self), sock=made)
         except Exception as problem:  # the boundary between connections
             self.connection.fail(problem)
+            return
+        if transport.is_closing() and not isinstance(loop, asyncio.BaseEventLoop):
+            # uvloop has closed the number of the socket, and knows the object only from now on. To close that would close the number again,
+            # which another socket may have by then.
+            made.detach()
 
     def server_made(self, transport: asyncio.Transport) -> None:
-        """Begin to pass on frames."""
+        """Begin to pass on frames, unless the client has gone."""
         if not self.connection.is_open:
             transport.abort()
             return
@@ -347,7 +354,8 @@ class Relay(asyncio.Protocol):
             if kind == RST_STREAM or (kind in (DATA, HEADERS) and flags & END_STREAM):
                 self.end(number & 0x7FFFFFFF)
         self._write(data[begun:end] if begun or end < len(data) else data)
-        self._flush_client()
+        if self._for_client:
+            self._flush_client()
 
     def _flush_client(self) -> None:
         if self._for_client and not (self._sent_left or self._sent_block):
@@ -444,8 +452,6 @@ class Relay(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the calls of the client."""
         del exc
-        if self._connecting is not None:
-            self._connecting.cancel()
         for number in tuple(self.streams):
             self.end(number)
         self.front.leave(self)
@@ -461,6 +467,7 @@ class _Server(asyncio.Protocol):
         self._relay = relay
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._relay.front.servers.add(self)
         self._relay.server_made(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
@@ -474,6 +481,7 @@ class _Server(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
+        self._relay.front.server_lost(self)
         self._relay.server_lost()
 
 
@@ -515,6 +523,10 @@ class Front:
         self.folder = ""
         """Where the server listens."""
         self._names = count(1)
+        self.connecting: set[asyncio.Task[None]] = set()
+        self.servers: set[_Server] = set()
+        """The ends at the server that are open."""
+        self._none_left = asyncio.Event()
         self.relays: dict[str, Relay] = {}
         """The connections that have come to the server, by the names by which calls know them."""
         self.not_begun = 0
@@ -567,9 +579,21 @@ class Front:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def stop(self, patience: float) -> None:
-        """End all connections."""
+        """End all connections, and return when their ends at the server are closed; after `patience` seconds do not wait for these."""
         self.close()
         await self.listener.stop(patience)
+        await asyncio.gather(*self.connecting, return_exceptions=True)
+        if self.servers:
+            self._none_left.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._none_left.wait()
+
+    def server_lost(self, server: _Server) -> None:
+        """Know an end at the server no more: it is closed."""
+        self.servers.discard(server)
+        if not self.servers:
+            self._none_left.set()
 
     # --- connections and calls ------------------------------------------------------------------------
 

@@ -179,10 +179,13 @@ _RANKS: Final = (_OWNER, _PUBLISHER, _MEMBER, Affiliation.PUBLISH_ONLY)
 """The strongest first."""
 
 
+_BINDINGS: Final = msgspec.json.Decoder(Bindings)
+
+
 def shown(kept: Policy) -> iam.Policy:
     """Return a policy in the clients' form, as it was set."""
     policy = iam.Policy(version=1, etag=kept.etag.encode())
-    bindings = msgspec.json.decode(kept.text, type=Bindings) if kept.text else {}
+    bindings = _BINDINGS.decode(kept.text) if kept.text else {}
     for role, members in bindings.items():
         policy.bindings.add(role=role, members=members)
     return policy

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
+from pubqueue.faces.flow import stepped
 from pubqueue.faces.grpc import endpoints
 from pubqueue.faces.grpc import fields as v1_messages
 from pubqueue.faces.grpc import tech as tech_messages
-from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech
+from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech, type_of
 from pubqueue.faces.push.client import Answer, PushClient
 from pubqueue.faces.push.targets import EndpointTerms, Outcome, Target, Verdict
 from pubqueue.faces.push.worker import PAUSE, Job
@@ -23,12 +24,14 @@ from pubqueue.model.records import PushedNodes
 from pubqueue.model.replies import Described
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.registrations import ListPushed
+from pubqueue_xeps.wire.payloads.wrapper import STEP, unwrap_in_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from pubqueue.engine.broker import Broker
-    from pubqueue.model.entities import Item, Node, Principal
+    from pubqueue.model.entities import Item, Jid, Node, Principal
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
 
 # Subscriptions with an endpoint that may be called, as their nodes have it.
@@ -115,6 +118,11 @@ class Pushed(Job["Node"]):
         self._window = float(FIRST_WINDOW)
         self._is_over = self._is_deleted = False
 
+    @property
+    def account(self) -> Jid:
+        """The account that has created the subscription."""
+        return self._known.creator or self.by.account
+
     def has_changed(self, node: Node) -> bool:
         """Return whether the queue is no longer as it was."""
         return self._is_over or node.config != self._known.config
@@ -141,15 +149,19 @@ class Pushed(Job["Node"]):
     async def push(self, item: Item, payload: bytes) -> Outcome:
         """Push a message; the endpoint has as long for it as an acknowledgement may take, and only it is called."""
         endpoint, name = self._endpoint, name_of(self.node, ResourceKind.SUBSCRIPTION)
-        if endpoint.scheme:
-            body = json.dumps(as_json(name, item, payload)).encode()
-            pushed = self._over_http(endpoint.url, body)
-        else:
-            pushed = self._over_grpc(tech_messages.event_of(item, payload, name))
+        limit = asyncio.timeout(float(self._known.config.lock_timeout))
         try:
-            async with asyncio.timeout(float(self._known.config.lock_timeout)):
-                return await pushed
+            async with limit:
+                body = None
+                if len(payload) > STEP:
+                    body = await stepped(unwrap_in_steps(payload, type_of(item.headers)))
+                if not endpoint.scheme:
+                    return await self._over_grpc(tech_messages.event_of(item, payload, name, body))
+                text = await stepped(json_in_steps(name, item, payload, body))
+                return await self._over_http(endpoint.url, text)
         except TimeoutError:
+            if not limit.expired():
+                raise
             return NACK
 
     async def _over_http(self, url: str, body: bytes) -> Outcome:
@@ -195,12 +207,17 @@ class Pushed(Job["Node"]):
         return ACK
 
 
-def as_json(subscription: str, item: Item, payload: bytes) -> dict[str, object]:
-    """Return the body of a push over HTTP, in Google's format."""
-    message = v1_messages.written(item, payload)
+_DATA: Final = b'"data": "'
+
+
+def json_in_steps(
+    subscription: str, item: Item, payload: bytes, body: Body | None
+) -> Generator[None, None, bytes]:
+    """Return the body of a push over HTTP, in Google's format, with pauses while a large message is written."""
+    message = v1_messages.written(item, payload, body)
     moment = message.publish_time.ToJsonString()
     inner: dict[str, object] = {
-        "data": b64encode(message.data).decode(),
+        "data": "",
         "messageId": message.message_id,
         "message_id": message.message_id,
         "publishTime": moment,
@@ -210,7 +227,14 @@ def as_json(subscription: str, item: Item, payload: bytes) -> dict[str, object]:
         inner["attributes"] = dict(message.attributes)
     if message.ordering_key:
         inner["orderingKey"] = message.ordering_key
-    return {"message": inner, "subscription": subscription}
+    asked = json.dumps({"message": inner, "subscription": subscription}).encode()
+    head, begin, tail = asked.partition(_DATA)
+    pieces, data = [head, begin], memoryview(message.data)
+    for at in range(0, len(data), STEP // 4 * 3):  # each piece ends with a group
+        if at:
+            yield
+        pieces.append(b64encode(data[at : at + STEP // 4 * 3]))
+    return b"".join((*pieces, tail))
 
 
 def _written(event: tech.PubsubEvent) -> bytes:

@@ -77,6 +77,7 @@ CODES: Final[Mapping[Refusal, StatusCode]] = {
     Refusal.TOO_MANY_WAITING:         _FULL,
     Refusal.TOO_MANY_KEYS:            _FULL,
     Refusal.WINDOW_FULL:              _FULL,
+    Refusal.TOO_MANY_SIGNALS:         _FULL,
     Refusal.STORE_FAILED:             _LATER,
     # no call can cause these: a request of ours was wrong
     Refusal.SUBID_REQUIRED:           _OURS,

@@ -218,15 +218,29 @@ async def _answers(stream: _Stream) -> AsyncIterator[v1.StreamingPullResponse]:
             for answer in stream.answers:
                 yield answer
             stream.answers.clear()
-            if taking is None and (room := stream.credit.room(MAX_ANSWER)):
-                taking = asyncio.create_task(_take(stream, room), name="taking")
-                taking.add_done_callback(lambda _task: stream.opened.changed.set())
+            taking = await _asking(stream, taking)
             await stream.opened.changed.wait()
     finally:
         if taking is not None:
             taking.cancel()
             with suppress(asyncio.CancelledError, CallError):
                 stream.call.give_back(await taking)  # it may have got items before it was cancelled
+
+
+async def _asking(
+    stream: _Stream, taking: asyncio.Task[Reply] | None
+) -> asyncio.Task[Reply] | None:
+    """Return the request for items: a new one if there is room, and none while the stream is quiet, unless it is answered already."""
+    if not stream.opened.quiet:
+        if taking is None and (room := stream.credit.room(MAX_ANSWER)):
+            taking = asyncio.create_task(_take(stream, room), name="taking")
+            taking.add_done_callback(lambda _task: stream.opened.changed.set())
+        return taking
+    if taking is None or taking.done():
+        return taking
+    taking.cancel()
+    await asyncio.wait([taking])
+    return None if taking.cancelled() else taking
 
 
 async def _take(stream: _Stream, room: int) -> Reply:

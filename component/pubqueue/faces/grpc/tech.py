@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.grpc.subscriptions import Change
     from pubqueue.model.entities import Item, Node
     from pubqueue.rules.nodeconfig import Value
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
     Pulled = tuple[Item, bytes]
 
@@ -406,22 +407,24 @@ def read(given: wire.tech.PubsubMessage) -> wire.StoredMessage:
     return wire.StoredMessage(given.data, attributes, numbers=frozenset(numbers))
 
 
-def written(item: Item, payload: bytes) -> wire.tech.PubsubMessage:
-    """Return the message of an item."""
-    found = wire.message_of(payload, item.headers)
+def written(item: Item, payload: bytes, body: Body | None = None) -> wire.tech.PubsubMessage:
+    """Return the message of an item; `body`, if its payload was unwrapped already."""
+    found = wire.message_of(payload, item.headers, body)
     labels = [_label(key, value, found.numbers) for key, value in found.attributes.items()]
     return wire.tech.PubsubMessage(data=found.data, label=labels, message_id=item.id)
 
 
-def event_of(item: Item, payload: bytes, subscription: str) -> wire.tech.PubsubEvent:
-    """Return an item as an event of the subscription of this name."""
+def event_of(
+    item: Item, payload: bytes, subscription: str, body: Body | None = None
+) -> wire.tech.PubsubEvent:
+    """Return an item as an event of the subscription of this name; `body`, if its payload was unwrapped already."""
     event = wire.tech.PubsubEvent(
         subscription=wire.to_tech(subscription, wire.ResourceKind.SUBSCRIPTION)
     )
     if payload == STATUS:
         event.truncated = True
     else:
-        event.message.CopyFrom(written(item, payload))
+        event.message.CopyFrom(written(item, payload, body))
     return event
 
 

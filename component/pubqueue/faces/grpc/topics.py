@@ -59,6 +59,9 @@ class _Token(msgspec.Struct, array_like=True):
     after: str
 
 
+_TOKEN: Final = msgspec.msgpack.Decoder(_Token)
+
+
 def _list(kind: ResourceKind, project: str | None, topic: str | None) -> str:
     return f"{kind.value} {project or '*'} {topic or '*'}"
 
@@ -173,7 +176,7 @@ def _after(token: str, what: str) -> str:
         return ""
     try:
         data = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
-        read = msgspec.msgpack.decode(data, type=_Token)
+        read = _TOKEN.decode(data)
     except (NotBase64, ValueError, msgspec.MsgspecError):
         raise invalid("page_token is not one of this service") from None
     if token != _written(read.list, read.after):

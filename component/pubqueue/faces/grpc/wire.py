@@ -19,9 +19,9 @@ from google.protobuf.message_factory import GetMessageClass
 from msgspec import Struct
 
 from pubqueue.faces.grpc.statuses import invalid, unimplemented
-from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, account_of
+from pubqueue.model.entities import MAX_GROUP_LENGTH, Draft, ItemId, Jid, NodeName, account_of
 from pubqueue.rules.settle_each import LockName
-from pubqueue.rules.validity import MAX_GROUP_LENGTH, is_group
+from pubqueue.rules.validity import is_group
 from pubqueue_xeps.wire.names import ILLEGAL
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.grpc.proto import tech as tech  # noqa: PLC0414
     from pubqueue.faces.grpc.proto import v1 as v1  # noqa: PLC0414
     from pubqueue.model.entities import Headers, Item, Node
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
 
 # Names of topics and subscriptions, and the nodes that have them: total in both directions, and pure.
@@ -465,15 +466,20 @@ def group_of(key: str) -> str:
     return f"sha256:{sha256(key.encode()).hexdigest()}"
 
 
-def message_of(payload: bytes, headers: Headers) -> StoredMessage:
-    """Return the message of an item, whichever protocol it was published over."""
+def type_of(headers: Headers) -> str | None:
+    """Return the content type in the headers of an item."""
+    return _joined(headers).get(CONTENT_TYPE) or None
+
+
+def message_of(payload: bytes, headers: Headers, body: Body | None = None) -> StoredMessage:
+    """Return the message of an item, whichever protocol it was published over; `body`, if it was unwrapped already."""
     attributes = _joined(headers)
     numbers = frozenset(attributes.pop(NUMBERS, "").split())
     key = attributes.pop(ORDERING, "")
     shown = {name: value for name, value in attributes.items() if not name.startswith(OWN)}
     if not payload:
         return StoredMessage(b"", shown, key, numbers)
-    body = unwrap(payload, shown.get(CONTENT_TYPE) or None)
+    body = body or unwrap(payload, shown.get(CONTENT_TYPE) or None)
     if body.type is not None:
         shown[CONTENT_TYPE] = body.type
     return StoredMessage(body.data, shown, key, numbers)

@@ -453,12 +453,13 @@ class HttpHost:
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Run the handler for a client that has not too much under way; what aiohttp refuses is a problem document."""
         peer, proxies = _connection.get().peer, self._trusted()
-        client = client_of(peer, request.headers, proxies)
+        is_proxy = bool(proxies) and is_trusted(peer, proxies, loopback=False)
+        client = client_of(peer, request.headers, proxies) if is_proxy else peer
         _client.set(client)
         try:
             if _handler.get().head_size > MAX_HEAD_BYTES:
                 raise head_too_large()
-            if not is_trusted(peer, proxies, loopback=False):
+            if not is_proxy:
                 return await handler(request)
             with self._under_way(client):
                 return await handler(request)

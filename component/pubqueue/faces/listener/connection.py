@@ -7,21 +7,22 @@ import math
 import time
 from collections import Counter
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import structlog
 from msgspec import Struct
 
 from pubqueue.engine.connections import REFUSED, InTurns, Reason
-from pubqueue.faces.listener.budget import KEPT, Budget, Keeper
+from pubqueue.faces.listener.budget import KEPT, SMALL, Budget, Keeper
 from pubqueue.faces.listener.tls import subject_of
 from pubqueue.logs import fault
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from pubqueue.engine.connections import Connections
 
@@ -37,6 +38,38 @@ TURN: Final = 64 * 1024
 ENDS: Final = 32
 """Connections whose end is passed on in one turn of the loop: each ends a task, and releases what it holds."""
 
+ENTRIES: Final = 16
+"""Connections that begin, and pieces of what clients have sent that are read, in one turn of the loop: each may begin a request."""
+
+SLICE: Final = 0.01
+"""Seconds for these in one turn of the loop."""
+
+_DOORS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, InTurns]] = WeakKeyDictionary()
+
+
+def door() -> InTurns:
+    """Return by whose turns the connections of all listeners of this loop begin and are read.
+
+    The loop itself takes connections in the order in which they came, and reads all that can be read before anything else is done.
+    """
+    loop = asyncio.get_running_loop()
+    if loop not in _DOORS:
+        _DOORS[loop] = InTurns(ENTRIES, "connection.failed", SLICE)
+    return _DOORS[loop]
+
+
+class Unread:
+    """What has come on a connection and waits for its turn. It counts beside what the face keeps."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+
+    def give_up(self) -> None:
+        """End the connection."""
+        self._connection.give_up()
+
 
 class ClientConnection(asyncio.Protocol):
     """A connection that was accepted. `make` returns the face's protocol for it, after the TLS handshake.
@@ -46,9 +79,10 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_admission", "_began", "_full_since", "_is_resting", "_last_read", "_make", "_protocol"),
-        *("_transport", "_until", "_why", "address", "holdings", "idle", "last_words"),
-        *("on_dismissed", "on_given_up", "peer", "subscribed", "user"),
+        *("_admission", "_began", "_door", "_full_since", "_held", "_is_resting", "_last_read"),
+        *("_make", "_protocol", "_transport", "_unread", "_until", "_why", "address"),
+        *("holdings", "idle", "last_words", "on_dismissed", "on_given_up", "peer", "quiet"),
+        *("subscribed", "user", "waits", "whose"),
     )
 
     def __init__(
@@ -61,8 +95,12 @@ class ClientConnection(asyncio.Protocol):
         """The address of the client."""
         self.user = ""
         """The user that has logged in, "" before."""
+        self.whose: Hashable = admission.of(peer) or object()
+        """Who shares its turns with it: its user, or before the login all of its address, unless that is of many clients."""
         self.address = ""
         """The address that operators see, once the face knows it."""
+        self.quiet: bool | None = None
+        """Its subscriptions can be quiet, not the connection."""
         self.holdings: Callable[[], tuple[int, int]] | None = None
         """Returns the number of subscriptions and of held items. Other threads call it too."""
         self.subscribed: Callable[[], tuple[str, ...]] | None = None
@@ -83,7 +121,13 @@ class ClientConnection(asyncio.Protocol):
         self._until, self._why = math.inf, Reason.LOGIN
         self._full_since = math.inf
         self._is_resting = False
-        """Whether reading goes on with the next turn of the loop."""
+        """Whether reading goes on with the next turn of the loop, or of the connection."""
+        self._door: InTurns
+        self._held = b""
+        self.waits = False
+        """Whether something has come that waits for the connection's turn."""
+        self._unread: Unread | None = None
+        """Counts this, if it is much."""
 
     # --- for the face ---------------------------------------------------------------------------
 
@@ -149,7 +193,7 @@ class ClientConnection(asyncio.Protocol):
         """Assign the connection to the user, and end the login timeout; return false if the user has too many connections."""
         if self not in self._admission.connections or not self._admission.log_in(user):
             return False
-        self.user = user
+        self.user, self.whose = user, ("user", user)
         self._until = math.inf
         return True
 
@@ -198,6 +242,7 @@ class ClientConnection(asyncio.Protocol):
 
     def give_up(self) -> None:
         """End the connection, because all clients together keep too many bytes, and those of this one began first."""
+        self._forget_held()
         if self.on_given_up is None:
             self.cut(Reason.MEMORY)
         else:
@@ -293,7 +338,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Have the face make its protocol."""
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport, self._door = cast("asyncio.Transport", transport), door()
         self._transport.set_write_buffer_limits(high=HIGH)
         if self._admission.bounds.login:
             self.expect(self._admission.bounds.login, Reason.LOGIN)
@@ -306,22 +351,59 @@ class ClientConnection(asyncio.Protocol):
             self.fail(problem)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on received data."""
+        """Pass on received data, if it is the turn of its user or address."""
         self._last_read = self._admission.clock()
+        if len(data) > SMALL or self.waits or not self._door.enters():
+            self._wait(data)
+            return
         try:
             if self._protocol is not None:
                 self._protocol.data_received(data)
         except Exception as problem:  # as above
             self.fail(problem)
-        if len(data) >= TURN:
-            self._rest()
 
-    def _rest(self) -> None:
-        """Read no more of the client in this turn of the loop, unless the protocol does not want to read anyway."""
-        if self._transport is not None and self.is_read:
-            self._is_resting = True
-            self._transport.pause_reading()
+    def _wait(self, data: bytes) -> None:
+        """Have it passed on when it is its turn: at once, if no other client waits."""
+        if self.waits:
+            self._held += data
+        else:
+            self._held, self.waits = data, True
+            self._door.call(self.enter, self.whose)
+        if self.waits:
+            self._rest()
+            if len(self._held) > SMALL and self in self._admission.connections:
+                self._unread = self._unread or Unread(self)
+                self._admission.budget.note(self._unread, self.user, len(self._held))
+
+    def enter(self) -> None:
+        """Pass on what has waited: the connection has its turn."""
+        if not self.waits:
+            return
+        data = self._held
+        self._forget_held()
+        if self._is_resting:
+            self._go_on()
+        try:
+            if self._protocol is not None:
+                self._protocol.data_received(data)
+        except Exception as problem:  # as above
+            self.fail(problem)
+        if len(data) >= TURN and self._rest():
             asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _forget_held(self) -> None:
+        self._held, self.waits = b"", False
+        if self._unread is not None:
+            self._admission.budget.forget(self._unread)
+            self._unread = None
+
+    def _rest(self) -> bool:
+        """Read no more of the client for now, and return true, unless the protocol does not want to read anyway."""
+        if self._transport is None or not self.is_read:
+            return False
+        self._is_resting = True
+        self._transport.pause_reading()
+        return True
 
     def _go_on(self) -> None:
         if self._is_resting:
@@ -352,7 +434,8 @@ class ClientConnection(asyncio.Protocol):
         self._admission.ends.call(partial(self._end, exc))
 
     def _end(self, exc: Exception | None) -> None:
-        """Pass on the end, and stop counting the connection."""
+        """Pass on the end, and stop counting the connection. What waited for its turn is not read, as what waited at the system."""
+        self._forget_held()
         self._admission.leave(self)
         self._pass("connection_lost", exc)
         self._protocol = self._transport = self.last_words = None  # no reference cycle
@@ -430,6 +513,10 @@ class Admission(Generic[One]):
             return Reason.PEER
         return None
 
+    def of(self, peer: str) -> str:
+        """Return what the connections of a peer have in common: its network; "" if the address is that of many clients."""
+        return "" if self._is_shared(peer) else network_of(peer)
+
     def enter(self, connection: One) -> None:
         """Count a connection for which `refusal` returned None."""
         self._peers[network_of(connection.peer)] += 1
@@ -475,6 +562,7 @@ class Admission(Generic[One]):
         log.warning(event, face=self.counts.face, reason=reason, count=count - before, **facts)
 
 
+@lru_cache(maxsize=4096)
 def network_of(peer: str) -> str:
     """Return the network that counts as one peer: an IPv4 address, or an IPv6 network."""
     try:

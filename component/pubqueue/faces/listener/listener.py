@@ -12,6 +12,7 @@ import resource
 import socket
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ import structlog
 
 from pubqueue.engine.connections import Connections, Reason
 from pubqueue.faces.listener.budget import KEPT
-from pubqueue.faces.listener.connection import Admission, Bounds, ClientConnection
+from pubqueue.faces.listener.connection import TURN, Admission, Bounds, ClientConnection, door
 from pubqueue.faces.listener.tls import listen, set_options
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE: Final = 64
-"""Clients to accept in one turn of the loop."""
+AT_ONCE: Final = 256
+"""Clients to accept in one turn of the loop. That alone is cheap; their connections begin in turns, whatever the order in the system's queue."""
 
 REST: Final = 1.0
 """Seconds until accepting resumes if no descriptor is left even to refuse a client; also seconds between two checks of timeouts."""
@@ -79,6 +80,8 @@ class Listener:
             self.counts, bounds, clock, is_shared, budget
         )
         self._sockets: dict[socket.socket, Place] = {}
+        self._accepted: dict[ClientConnection, socket.socket] = {}
+        """Those that count already, and wait for their turn to begin."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._spare: Spare | None = None
         self._looking: asyncio.TimerHandle | None = None
@@ -167,6 +170,10 @@ class Listener:
         for task in self._beginning:
             task.cancel()
         await asyncio.gather(*self._beginning, return_exceptions=True)
+        for connection, client in self._accepted.items():
+            client.close()
+            self._admission.leave(connection)
+        self._accepted.clear()
         for one in tuple(self._admission.connections):
             one.close()
         await self.ended(patience)
@@ -242,7 +249,7 @@ class Listener:
         loop.call_later(REST, self._accept_from, listening)
 
     def _take(self, client: socket.socket, peer: str, place: Place) -> None:
-        """Serve an accepted client, or refuse it."""
+        """Count an accepted client, and serve it when it is its turn; or refuse it."""
         few = are_few(client.fileno())
         reason = Reason.DESCRIPTORS if few else self._admission.refusal(peer)
         if reason is not None:
@@ -251,14 +258,19 @@ class Listener:
             return
         connection = ClientConnection(self._admission, peer, self._make)
         self._admission.enter(connection)
-        beginning = asyncio.create_task(self._begin(connection, client, place.tls), name="client")
-        self._beginning.add(beginning)
-        beginning.add_done_callback(self._beginning.discard)
+        self._accepted[connection] = client
+        door().call(partial(self._start, connection, place.tls), connection.whose)
 
-    async def _begin(
-        self, connection: ClientConnection, client: socket.socket, tls: Tls | None
-    ) -> None:
+    def _start(self, connection: ClientConnection, tls: Tls | None) -> None:
+        """Begin a connection, unless the listener has stopped."""
+        if connection in self._accepted:
+            beginning = asyncio.create_task(self._begin(connection, tls), name="client")
+            self._beginning.add(beginning)
+            beginning.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, connection: ClientConnection, tls: Tls | None) -> None:
         """Make the TLS handshake if the place has TLS; then the connection runs without the listener."""
+        client = self._accepted.pop(connection)
         more: dict[str, Any] = {}
         if tls is not None:
             wait = self._admission.bounds.handshake or None
@@ -327,7 +339,7 @@ def _refuse(client: socket.socket, words: bytes) -> None:
         if words:
             client.send(words)
             client.shutdown(socket.SHUT_WR)
-            client.recv(AT_ONCE * 1024)  # with unread data, closing would discard the bytes sent
+            client.recv(TURN)  # with unread data, closing would discard the bytes sent
     client.close()
 
 

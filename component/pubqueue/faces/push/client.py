@@ -7,6 +7,7 @@ import socket
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec import Struct
 from multidict import CIMultiDict
 
+from pubqueue.faces.listener.connection import HIGH
 from pubqueue.faces.push.targets import Outcome, Target, Verdict, retry_after, verdict_of
 
 if TYPE_CHECKING:
@@ -186,8 +188,9 @@ class PushClient:
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> tuple[Answer, str]:
         session = self.session()
+        data = body if len(body) <= HIGH else BytesIO(body)  # in pieces, and not copied as a whole
         async with session.request(
-            method, url, data=body, headers=CIMultiDict(headers), allow_redirects=False
+            method, url, data=data, headers=CIMultiDict(headers), allow_redirects=False
         ) as found:
             await self._drop(found)
             links = {str(key): str(link["url"]) for key, link in found.links.items()}

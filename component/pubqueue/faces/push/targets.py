@@ -40,8 +40,9 @@ def written(secret: bytes) -> str:
 
 def signed(secret: bytes, item: str, seconds: int, body: bytes) -> dict[str, str]:
     """Return the headers that sign a push."""
-    content = f"{item}.{seconds}.".encode() + body
-    signature = b64encode(hmac.digest(secret, content, sha256)).decode()
+    digest = hmac.new(secret, f"{item}.{seconds}.".encode(), sha256)
+    digest.update(body)  # may be large: it is not copied
+    signature = b64encode(digest.digest()).decode()
     return {
         "webhook-id": item,
         "webhook-timestamp": f"{seconds}",

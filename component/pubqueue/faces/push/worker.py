@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import structlog
 
+from pubqueue.faces.listener.budget import KEPT, SMALL
 from pubqueue.faces.push.targets import Outcome, Verdict
 from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused, Taken
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.broker import Broker
     from pubqueue.model.decision import Reply
-    from pubqueue.model.entities import Item, Node, NodeName, Principal
+    from pubqueue.model.entities import Item, Jid, Node, NodeName, Principal
     from pubqueue.model.records import Registration
 
 
@@ -56,6 +57,11 @@ class Job(ABC, Generic[E]):
     def position(self) -> int:
         """The number of the last item that was pushed, of a plain node."""
         return 0
+
+    @property
+    def account(self) -> Jid:
+        """The account for which what is kept of a message counts while it is pushed."""
+        return self.by.account
 
     def has_changed(self, _entry: E) -> bool:
         """Return whether the entry is no longer as it was when the job was held."""
@@ -218,6 +224,23 @@ ENDINGS: Final = {
 """The end of an attempt that did not succeed."""
 
 
+class UnderWay:
+    """Counts a message while it is pushed; it gives up by reaching its time limit."""
+
+    def __init__(self, limit: asyncio.Timeout, owner: str, size: int) -> None:
+        self._limit, self._owner, self._size = limit, owner, size
+
+    def __enter__(self) -> None:
+        KEPT.note(self, self._owner, self._size)
+
+    def __exit__(self, *_: object) -> None:
+        KEPT.forget(self)
+
+    def give_up(self) -> None:
+        """End the push."""
+        self._limit.reschedule(asyncio.get_running_loop().time())
+
+
 class Worker(Generic[E]):
     """Works on a job as long as its face holds it."""
 
@@ -333,11 +356,25 @@ class Worker(Generic[E]):
     async def _one(self, item: Item, payload: bytes) -> None:
         touching = asyncio.create_task(self._touch(item), name="touching")
         try:
-            outcome = await self.job.push(item, payload)
+            outcome = await self.pushed(item, payload)
         finally:
             touching.cancel()
         del self._unsettled[item.token]
         await asyncio.shield(self._settled(item, outcome))
+
+    async def pushed(self, item: Item, payload: bytes) -> Outcome:
+        """Push an item, and count what is kept of it, as it is stored and as it is sent. If there is too much, it comes again later."""
+        size = 2 * len(payload)
+        if size <= SMALL:
+            return await self.job.push(item, payload)
+        try:
+            async with asyncio.timeout(None) as limit:
+                with UnderWay(limit, self.job.account, size):
+                    return await self.job.push(item, payload)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return Outcome(Verdict.LATER, "too much is kept for the account", PAUSE)
 
     async def _touch(self, item: Item) -> None:
         """Extend the lock while the push lasts."""
@@ -419,7 +456,7 @@ class Worker(Generic[E]):
         tries, is_last = 0, False
         while not is_last:
             await self._turn()
-            outcome = await self.job.push(item, payload)
+            outcome = await self.pushed(item, payload)
             self._brace(outcome)
             tries += outcome.verdict is not Verdict.LATER
             is_last = tries >= TRIES or outcome.verdict in {Verdict.DONE, Verdict.BAD}

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from msgspec import Struct
 
+from pubqueue.faces.flow import stepped
 from pubqueue.faces.http import host
 from pubqueue.faces.http.host import split
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
+from pubqueue.faces.listener.connection import HIGH
 from pubqueue.faces.rest.items import body_in_steps, body_of
 from pubqueue.faces.rest.links import Link, path, segments_of
 from pubqueue.model.decision import Refusal, Refused
@@ -216,18 +218,13 @@ class Exchange:
         return not_found(f"no such {kind}: {self.node}")
 
     async def rendered(self, item: Item, payload: bytes) -> tuple[str, bytes]:
-        """Return content type and body of a message of a topic; others have their turns while a large one is decoded."""
+        """Return content type and body of a message. A large one counts before it is decoded, and others have their turns meanwhile."""
+        if len(payload) > HIGH:
+            await host.expect(len(payload))
         if len(payload) <= STEP:
             return body_of(item, payload)
         async with self.face.rendering:
-            steps = body_in_steps(item, payload)
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    rendered: tuple[str, bytes] = end.value
-                    return rendered
-                await asyncio.sleep(0)
+            return await stepped(body_in_steps(item, payload))
 
     # --- the request ------------------------------------------------------------------------------
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -10,17 +12,19 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
+from pubqueue.faces.flow import stepped
 from pubqueue.faces.push.client import Answer, PushClient, for_origin, outcome_of
 from pubqueue.faces.push.targets import Outcome, Verdict, secret_of, signed
 from pubqueue.faces.push.worker import Job
 from pubqueue.faces.rest import items
-from pubqueue.faces.rest.items import body_of, headers_of
+from pubqueue.faces.rest.items import body_in_steps, body_of, headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.settings import WORD
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Connection
 from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import Claim, ListRegistrations, NotePush, is_worked_on
+from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +72,7 @@ class RestPusher:
         self.client = PushClient(terms())
         self.outcomes: dict[str, int] = {}
         """How many pushes had each verdict."""
+        self._rendering = asyncio.Lock()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -117,13 +122,25 @@ class RestPusher:
         """Return the secret that signs the pushes of a registration."""
         return secret_of(self.key, registration)
 
+    async def _rendered(self, item: Item, payload: bytes) -> tuple[str, bytes]:
+        """Return content type and body; a large message is decoded in steps, one after the other."""
+        if len(payload) <= STEP:
+            return body_of(item, payload)
+        async with self._rendering:
+            return await stepped(body_in_steps(item, payload))
+
     async def push(self, work: Claimed, item: Item, payload: bytes) -> Outcome:
         """Push a message."""
         self.client.terms = self._terms()
         options = read(work.row.words)
         assert not isinstance(options, PullWords), "its window is 0"
-        headers = self._headers(work.row, options, item, payload)
-        body = body_of(item, payload)[1]
+        kind, body = await self._rendered(item, payload)
+        signature = partial(
+            signed, self.secret(work.row.name), items.encoded(item.id), int(time.time()), body
+        )
+        is_large = len(body) > STEP
+        fields = await asyncio.to_thread(signature) if is_large else signature()
+        headers = [*self._headers(work.row, options, item, kind), *fields.items()]
         if isinstance(options, HornetqWords):
             return await push(self.client, options, work.row, item, headers, body)
         call = _Call(self.client, options, work, item, headers)
@@ -135,11 +152,10 @@ class RestPusher:
         row: Registration,
         options: PushWords | HornetqWords,
         item: Item,
-        payload: bytes,
+        kind: str,
     ) -> list[tuple[str, str]]:
         prefix = options.base
         place = "queues" if row.queueing else "topics", row.node
-        kind, body = body_of(item, payload)
         is_star = isinstance(options, PushWords)
         posting = "messages" if is_star else "create"
         found = headers_of(item, lambda node: prefix + path("nodes", node, posting))
@@ -147,9 +163,7 @@ class RestPusher:
         if is_star:
             links.insert(0, Link("self", prefix + path(*place, "messages", item.id)))
         found += [("Link", str(link)) for link in links]
-        found += [("Content-Type", kind), ("User-Agent", AGENT)]
-        name = items.encoded(item.id)
-        return found + list(signed(self.secret(row.name), name, int(time.time()), body).items())
+        return [*found, ("Content-Type", kind), ("User-Agent", AGENT)]
 
 
 class Claimed(Job[Registration]):

@@ -158,6 +158,7 @@ WORDS: Final[dict[Refusal, Message]] = {
     Refusal.TOO_MUCH_STAGED:          Message.INTERNAL_ERROR,
     Refusal.NOT_AS_STAGED:            Message.INTERNAL_ERROR,
     Refusal.WINDOW_FULL:              Message.INTERNAL_ERROR,
+    Refusal.TOO_MANY_SIGNALS:         Message.INTERNAL_ERROR,
     Refusal.KEY_REUSED:               Message.INTERNAL_ERROR,
     Refusal.NOT_TRUSTED:              Message.INTERNAL_ERROR,
     Refusal.TOO_MUCH_HELD:            Message.INTERNAL_ERROR,

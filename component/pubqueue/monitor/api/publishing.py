@@ -58,6 +58,9 @@ class Items(Struct, forbid_unknown_fields=True):
     items: Annotated[list[NewItem], Meta(min_length=1, max_length=MAX_ITEMS)]
 
 
+_ITEMS: Final = msgspec.json.Decoder(Items)
+
+
 def drafts_in(body: bytes) -> list[Draft]:
     """Return the items of a body; those without an id get a new one.
 
@@ -66,7 +69,7 @@ def drafts_in(body: bytes) -> list[Draft]:
 
     """
     try:
-        items = msgspec.json.decode(body, type=Items).items
+        items = _ITEMS.decode(body).items
     except (msgspec.DecodeError, RecursionError) as wrong:
         raise UnfitError(f"the body: {wrong}") from None
     return [_draft(at, one) for at, one in enumerate(items)]

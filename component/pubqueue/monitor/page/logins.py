@@ -42,6 +42,7 @@ class Login(Struct, frozen=True):
 
     proven: Proven
     may_change: bool
+    is_admin: bool
     until: int
     name: str
     form: str
@@ -112,7 +113,8 @@ class Logins:
         if not roles:
             return None
         form = self._mac(proven, f"form.{name}")
-        return Login(proven, not roles.isdisjoint(CHANGING), until, name, form)
+        rights = not roles.isdisjoint(CHANGING), Role.ADMIN in roles
+        return Login(proven, *rights, until, name, form)
 
     def _cookie(self, login: Login) -> str:
         value = f"{login.proven.name}:{login.proven.mark}:{login.until}:{login.name}"

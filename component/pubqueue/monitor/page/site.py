@@ -15,25 +15,27 @@ from pubqueue.accounts.accounts import Denied
 from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http.host import check_one_authorization, client, known
 from pubqueue.faces.http.problems import STATUS
+from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State, is_number
 from pubqueue.monitor import asking
-from pubqueue.monitor.page import plots, views
+from pubqueue.monitor.page import managing, plots, views
 from pubqueue.monitor.page.logins import FACE, HELD
 from pubqueue.operations.model import Given, Of
-from pubqueue.operations.service import place_from
+from pubqueue.operations.searching import place_from
+from pubqueue.operations.service import worker_state
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.dead_letters import Order
 from pubqueue.rules.survey import Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from importlib.resources.abc import Traversable
 
     from multidict import MultiDict, MultiMapping
 
     from pubqueue.engine.broker import Broker
     from pubqueue.faces.checks import Networks
-    from pubqueue.model.entities import Principal
+    from pubqueue.model.entities import Node, Principal
     from pubqueue.monitor.page.logins import Login, Logins
     from pubqueue.operations.model import Operation
 
@@ -107,7 +109,8 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals |= {"version": version, "words": plots, "every": LIVE}
+        words = {"words": plots, "worker_state": worker_state}
+        self._templates.globals |= {"version": version, "every": LIVE, **words}
         self._templates.filters |= {
             "n": plots.number,
             "span": plots.span,
@@ -126,6 +129,11 @@ class Site:
         pages.router.add_get("/reasons", self._open(self._reasons))
         pages.router.add_get("/dead", self._open(self._dead))
         pages.router.add_get("/item", self._open(self._item))
+        pages.router.add_get("/members", self._open(self._members))
+        pages.router.add_get("/settings", self._open(self._settings))
+        pages.router.add_post("/plan", self._open(self._plan))
+        pages.router.add_get("/schedules", self._open(self._schedules))
+        pages.router.add_get("/users", self._open(self._users))
         pages.router.add_get("/ask", self._open(self._ask))
         pages.router.add_post("/do", self._open(self._do))
         pages.router.add_get("/login", self._login)
@@ -356,39 +364,105 @@ class Site:
         title = f"Item {item} of {node}"
         return self._shown(request, "item.html", session, title=title, page=page, actions=actions)
 
+    # --- what administrators manage -------------------------------------------------------------
+
+    async def _members(self, request: web.Request, session: Login) -> web.StreamResponse:
+        node, wanted = node_of(request), searched(request, "affiliation")
+        page = await managing.members(self.ask, self._by, node, wanted)
+        return self._shown(
+            *(request, "members.html", session),
+            title=f"Members of {node}",
+            node=node,
+            page=page,
+            roles=managing.ROLES,
+            states=managing.states_of("members", "affiliation"),
+        )
+
+    async def _settings(self, request: web.Request, session: Login) -> web.StreamResponse:
+        node = await views.described(self.ask, self._by, node_of(request))
+        return self._at_settings(request, session, node)
+
+    def _at_settings(
+        self,
+        request: web.Request,
+        session: Login,
+        node: Node,
+        values: Mapping[str, str] | None = None,
+        why: str = "",
+    ) -> web.Response:
+        words = {"title": f"Settings of {node.name}", "node": node, "why": why}
+        entries = managing.entries(node, values)
+        return self._shown(request, "settings.html", session, entries=entries, **words)
+
+    async def _plan(self, request: web.Request, session: Login) -> web.StreamResponse:
+        """Show what a form of settings would change, or what is wrong with it."""
+        form = await self._form(request, session)
+        asked = asked_action("configure", form, session)
+        node = await views.described(self.ask, self._by, asked.node)
+        values = {name[4:]: text for name, text in form.items() if name.startswith("set.")}
+        found = managing.differences(node, values)
+        if isinstance(found, Refused):
+            response = self._at_settings(request, session, node, values, found.reason)
+            response.set_status(400)
+            return response
+        if not found:
+            return self._at_settings(request, session, node, why="Nothing would change.")
+        what = Of.SETTINGS.value.format(settings=plots.count(len(found), "setting"), node=node.name)
+        return self._shown(
+            *(request, "plan.html", session),
+            title="Change settings?",
+            question=asked.action.operation.question_about(what),
+            action=asked.action,
+            node=node.name,
+            found=found,
+        )
+
+    async def _schedules(self, request: web.Request, session: Login) -> web.StreamResponse:
+        only_admins(session)
+        page = await managing.schedules(self.ask, self._by, searched(request, "state"))
+        words = {"actions": ACTIONS, "states": managing.states_of("schedules", "state")}
+        return self._shown(
+            request, "schedules.html", session, title="Schedules", page=page, **words
+        )
+
+    async def _users(self, request: web.Request, session: Login) -> web.StreamResponse:
+        only_admins(session)
+        users = managing.users(self._logins.accounts)
+        return self._shown(request, "users.html", session, title="Users", users=users)
+
     # --- what is done ---------------------------------------------------------------------------
 
     async def _ask(self, request: web.Request, session: Login) -> web.StreamResponse:
         """Ask whether the user means it, and show what the action would do."""
-        action, node, ids, reason = asked_action(
-            request.query.get("action", ""), request.query, session
-        )
-        found = await views.some(self.ask, self._by, (node,))
-        if not found:
-            raise web.HTTPNotFound(reason=f"There is no node {node}.")
-        what = action.of.value.format(node=node, items=plots.count(len(ids), "item"), reason=reason)
+        asked = asked_action(request.query.get("action", ""), request.query, session)
+        action, row = asked.action, None
+        if action.of is not Of.SCHEDULE:
+            found = await views.some(self.ask, self._by, (asked.node,))
+            if not found:
+                raise web.HTTPNotFound(reason=f"There is no node {asked.node}.")
+            row = found[0]
         return self._shown(
             *(request, "ask.html", session),
             title=f"{action.label}?",
             action=action,
-            node=node,
-            ids=ids,
-            reason=reason,
-            question=action.operation.question_about(what),
-            row=found[0],
+            back=asked.back,
+            ids=asked.given.get("item", ()),
+            given=asked.given,
+            question=action.operation.question_about(asked.what),
+            row=row,
         )
 
     async def _do(self, request: web.Request, session: Login) -> web.StreamResponse:
         """Do it, log it in the audit log, and show the result on the page of the node."""
         form = await self._form(request, session)
-        action, node, ids, reason = asked_action(str(form.get("action", "")), form, session)
-        operation = action.operation
-        meant = Exact(node=(node,), item=ids, reason=(reason,))
+        asked = asked_action(str(form.get("action", "")), form, session)
+        operation = asked.action.operation
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
-        reply = await self.ask.perform(operation, by, meant, remote=client())
-        note = operation.answer(reply, meant).note
+        reply = await self.ask.perform(operation, by, asked.given, remote=client())
+        note = operation.answer(reply, asked.given).note
         mark = self._logins.sign(session, note)
-        raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'note': note, 'mark': mark})}")
+        more = urlencode({"note": note, "mark": mark})
+        raise web.HTTPSeeOther(f"{asked.back}{'&' if '?' in asked.back else '?'}{more}")
 
 
 def _file(name: str) -> bytes:
@@ -414,6 +488,7 @@ class PageAction(Struct, frozen=True):
     of: Of
     label: str
     yes: str
+    by_admins: bool
 
 
 def _actions() -> Iterator[PageAction]:
@@ -422,7 +497,7 @@ def _actions() -> Iterator[PageAction]:
         for one in operation.actions:
             is_first = one is operation.actions[0]
             name = operation.name if is_first else f"{operation.name}-{one.of.name.lower()}"
-            yield PageAction(name, operation, one.of, one.label, one.yes)
+            yield PageAction(name, operation, one.of, one.label, one.yes, one.by_admins)
 
 
 ACTIONS: Final = {action.name: action for action in _actions()}
@@ -432,6 +507,8 @@ OF_STATE: Final = {
     State.LOCKED: (ACTIONS["release"], ACTIONS["cancel"]),
     State.QUEUED: (ACTIONS["cancel"],),
     State.DELAYED: (ACTIONS["cancel"],),
+    State.DONE: (),
+    State.HELD: (ACTIONS["cancel"],),
     None: (ACTIONS["cancel"],),
 }
 """The actions on items of a queue in one state, or in any state."""
@@ -465,28 +542,79 @@ MAX_CHOSEN: Final = 200
 NO_SUCH_NAME: Final = "No queue or item has this name."
 
 
-def asked_action(
-    name: str,
-    form: MultiMapping[str],
-    session: Login,
-) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
-    """Return the action, its node, its items and the reason; refuse users who may only read, and invalid forms."""
+FIELDS: Final = {Of.ITEMS: "item", Of.REASON: "reason", Of.WORKER: "worker"}
+"""What names the object of an action beside its node."""
+
+PAGES: Final = {Of.MEMBER: "members", Of.SETTINGS: "settings", Of.SCHEDULE: "schedules"}
+"""The pages of objects that are not on the page of the node."""
+
+
+class Asked(Struct, frozen=True):
+    """An action, and the parameters of its operation: the node, and what a field of the form names."""
+
+    action: PageAction
+    given: Exact
+
+    @property
+    def node(self) -> NodeName:
+        """The node."""
+        return NodeName(self.given.one("node"))
+
+    @property
+    def what(self) -> str:
+        """What the action is about."""
+        words = {name: self.given.one(name) for name in self.given}
+        items = plots.count(len(self.given.get("item", ())), "item")
+        settings = plots.count(len(self.given.get("settings", ())), "setting")
+        return self.action.of.value.format_map(words | {"items": items, "settings": settings})
+
+    @property
+    def back(self) -> str:
+        """The address of the page that it belongs to."""
+        page = PAGES.get(self.action.of, "queue")
+        return f"{page}?{urlencode({'node': self.node})}" if self.node else page
+
+
+def asked_action(name: str, form: MultiMapping[str], session: Login) -> Asked:
+    """Return the action and its parameters; refuse users who may only read, and invalid forms."""
     if not session.may_change:
         raise web.HTTPForbidden(reason="This login is read-only.")
     action = ACTIONS.get(name)
     if action is None:
         raise web.HTTPBadRequest(reason="There is no such action.")
-    node = NodeName(form.get("node", ""))
-    ids = tuple(dict.fromkeys(ItemId(one) for one in form.getall("item", ())))
-    if action.of in {Of.NODE, Of.DEAD}:
-        return action, node, (), ""
-    if action.of is Of.REASON:
-        if not (reason := reason_of(form)):
-            raise web.HTTPBadRequest(reason="Choose a reason.")
-        return action, node, (), reason
-    if not 0 < len(ids) <= MAX_CHOSEN:
+    if action.by_admins:
+        only_admins(session)
+        names = [one.name for one in action.operation.parameters]
+        every = Given({name: tuple(form.getall(name, ())) for name in names})
+        # a form of settings is not complete before its differences are known
+        is_whole = action.of is not Of.SETTINGS or "settings" in form
+        fitted = managing.fitted(action.operation, every) if is_whole else every
+        return Asked(action, Exact(fitted))
+    given = Exact(node=(form.get("node", ""),))
+    if (field := FIELDS.get(action.of)) is None:
+        return Asked(action, given)
+    values = tuple(dict.fromkeys(form.getall(field, ())))
+    if action.of is Of.ITEMS and not 0 < len(values) <= MAX_CHOSEN:
         raise web.HTTPBadRequest(reason=f"Choose 1 to {MAX_CHOSEN} items.")
-    return action, node, ids, ""
+    if action.of is Of.REASON:
+        values = (reason_of(form),)
+    if not values or not values[0]:
+        raise web.HTTPBadRequest(reason=f"Choose a {field}.")
+    given[field] = values if action.of is Of.ITEMS else values[:1]
+    return Asked(action, given)
+
+
+def only_admins(session: Login) -> None:
+    """Refuse users without the role of an administrator."""
+    if not session.is_admin:
+        raise web.HTTPForbidden(reason="This page is for administrators.")
+
+
+def searched(request: web.Request, state: str) -> managing.Wanted:
+    """Return what is searched for in a list, whose states have this name."""
+    query = request.query
+    text = query.get("q", "").strip()[:200]
+    return managing.Wanted(text, query.get(state, ""), query.get("after", ""))
 
 
 def reason_of(form: MultiMapping[str]) -> str:

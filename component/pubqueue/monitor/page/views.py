@@ -17,7 +17,7 @@ from pubqueue.monitor.asking import RefusedError
 from pubqueue.monitor.page import plots
 from pubqueue.operations import nodes
 from pubqueue.operations.pretty import Shown, shown
-from pubqueue.operations.service import place_in_words
+from pubqueue.operations.searching import place_in_words
 from pubqueue.rules.dead_letters import Order, ReadDeaths, ReadReasons
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.inspect import Peek, ReadConnections, ReadHistory, ReadWorkers
@@ -67,7 +67,9 @@ STATES: Final = (
     ("queued", "Waiting"),
     ("locked", "In flight"),
     ("delayed", "Delayed"),
+    ("held", "Held"),
     ("dead", "Dead"),
+    ("done", "Done and kept"),
 )
 """The states by which items can be shown, each with its label."""
 
@@ -182,6 +184,8 @@ class OneItem(Struct, frozen=True):
     shown: Shown | None
     queueing: bool
     after: int = 0
+    reply: tuple[Jid, Shown] | None = None
+    """Who has replied to it, and the beginning of the reply, if the user may see payloads."""
 
 
 def same(one: str, other: str) -> bool:
@@ -258,7 +262,7 @@ def _now(entry: replies.NodeEntry, now: Millis) -> Sample:
 
 async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: Jid | None) -> Queue:
     """Return all about a queue: its contents, plots of the last hours, and a page of its workers."""
-    node = await _node(ask, by, name)
+    node = await described(ask, by, name)
     found = await some(ask, by, (name,))
     row = found[0] if found else Row(replies.NodeEntry(node, 0, 0, 0, 0, 0), None, Millis(0))
     workers = await _asked(ask, ReadWorkers(by, name, after), replies.WorkerPage)
@@ -290,17 +294,18 @@ async def items(
         page = await _asked(ask, wanted, replies.ItemPage)
         found += page.entries
     state_name = "" if state is None else state.value
-    queueing = (await _node(ask, by, name)).config.queueing
+    queueing = (await described(ask, by, name)).config.queueing
     return Items(name, state_name, found, page.more, page.through, after, queueing, reason)
 
 
-async def _node(ask: Ask, by: Principal, name: NodeName) -> Node:
+async def described(ask: Ask, by: Principal, name: NodeName) -> Node:
+    """Return a node with its settings."""
     return (await _asked(ask, Describe(by, name, manage=True), replies.Described)).node
 
 
 async def _exists(ask: Ask, by: Principal, name: NodeName) -> bool:
     try:
-        await _node(ask, by, name)
+        await described(ask, by, name)
     except RefusedError as problem:
         return problem.reply.refusal is not Refusal.NODE_NOT_FOUND
     return True
@@ -324,13 +329,16 @@ async def item(
     """Return one item and the next steps of its history; the beginning of its payload only if the user may see it."""
     request = ReadHistory(by, name, which, after, max=STEPS)
     history = await _asked(ask, request, replies.History)
-    queueing = history.node.config.queueing
+    queueing, answer = history.node.config.queueing, None
+    if history.result is not None and payload:
+        replied, body = history.result
+        answer = replied.publisher, shown(body, replied.headers, SHOWN)
     try:
         reply = await _asked(ask, Peek(by, name, which), replies.Peeked)
     except RefusedError as problem:
         if problem.reply.refusal is not Refusal.ITEM_NOT_FOUND:
             raise
-        return OneItem(name, which, history, None, 0, None, queueing, after)
+        return OneItem(name, which, history, None, 0, None, queueing, after, answer)
     read = shown(reply.payload, reply.item.headers, SHOWN) if payload else None
     size = len(reply.payload)
-    return OneItem(name, which, history, reply.item, size, read, queueing, after)
+    return OneItem(name, which, history, reply.item, size, read, queueing, after, answer)

@@ -61,6 +61,9 @@ class Facts(Struct, frozen=True):
     tables: list[Copied]
 
 
+_FACTS: Final = json.Decoder(Facts)
+
+
 class _Written(SqlitePlace):
     """A backup that is being written."""
 
@@ -94,7 +97,7 @@ class _Backup(SqlitePlace):
         self.name = f"backup:{file.resolve()}"
         self._run = connection.execute
         (facts,) = self._run(f"SELECT facts FROM {BACKUP}").fetchone()  # noqa: S608  # ours
-        self.facts = json.decode(facts, type=Facts)
+        self.facts = _FACTS.decode(facts)
 
     def died(self) -> list[int]:
         """Return the numbers of all processes that existed."""

@@ -41,6 +41,9 @@ BYTES_OF_A_COMMIT: Final = 64 << 20
 LARGE: Final = "large_payload"
 """The table of large payloads of SQLite, which are copied as if they were in the rows of their items."""
 
+GONE: Final = "large_payload_gone"
+"""The table of those whose items are gone; they are not copied."""
+
 
 class SqlitePlace:
     """Implements both ends on one connection."""
@@ -60,7 +63,7 @@ class SqlitePlace:
         return {
             name: self._table(name)
             for (name,) in found.fetchall()
-            if name not in (BACKUP, COPYING, LARGE)
+            if name not in (BACKUP, COPYING, LARGE, GONE)
         }
 
     def _table(self, name: str) -> DatabaseTable:
@@ -129,7 +132,7 @@ class SqlitePlace:
         triggers = run("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             run(f"DROP TRIGGER {name}")
-        for table in (*self.tables(), LARGE, "sqlite_sequence"):
+        for table in (*self.tables(), LARGE, GONE, "sqlite_sequence"):
             run(f"DELETE FROM {_quoted(table)}")  # noqa: S608  # names of the schema
         for _, made in triggers:
             run(made)

@@ -57,21 +57,21 @@ DELETE FROM met USING (
 ) v WHERE met.ctid = v.at_row;
 
 -- conflicts_in_the_way: winners of a node whose ids belong to locked or dead items with other payloads
-SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', 'dead') ORDER BY id LIMIT $2;
+SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', 'held', 'dead') ORDER BY id LIMIT $2;
 
 -- drop_winners: drop these winners, as if later ones superseded them
-UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'dead');
+UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'held', 'dead');
 
 -- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
 UPDATE staged SET node = $1::text, sum = NULL, id = CASE WHEN octet_length(%(joined)s || '.' || $2::bigint) <= 1023
     THEN %(joined)s || '.' || $2::bigint
     ELSE left(%(joined)s, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END
 WHERE (attempt_id, place) IN (
-    SELECT attempt_id, place FROM met WHERE NOT same AND state IN ('locked', 'dead')
+    SELECT attempt_id, place FROM met WHERE NOT same AND state IN ('locked', 'held', 'dead')
 );
 
 -- drop_conflicts_of_node: remove their conflicts, because they have none in that node
-DELETE FROM met WHERE NOT same AND state IN ('locked', 'dead');
+DELETE FROM met WHERE NOT same AND state IN ('locked', 'held', 'dead');
 
 -- winning_drafts: the winners of a node, without superseded ones
 SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers, s.sum
@@ -84,14 +84,14 @@ WHERE s.node = $1 AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.p
 SELECT s.node,
     sum(CASE WHEN m.attempt_id IS NULL THEN s.size WHEN NOT m.same AND i.state IN ('queued', 'delayed') THEN s.size - i.size ELSE 0 END)::bigint,
     sum(s.size - coalesce(i.size, 0))::bigint,
-    sum(CASE WHEN NOT m.same AND i.state IN ('locked', 'dead') THEN s.size ELSE 0 END)::bigint
+    sum(CASE WHEN NOT m.same AND i.state IN ('locked', 'held', 'dead') THEN s.size ELSE 0 END)::bigint
 FROM winner w CROSS JOIN LATERAL (SELECT * FROM staged WHERE attempt_id = w.attempt_id OFFSET 0) s
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place LEFT JOIN item i ON i.seq = m.item_seq
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
 -- replace_payload: replace the payloads of unlocked items of a queue
 UPDATE item SET payload = s.payload, size = s.size, headers = s.headers,
-    sum = CASE WHEN item.group_name IS NULL THEN s.sum END, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
+    sum = CASE WHEN item.group_name IS NULL THEN s.sum END, wait = NULL, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
 WHERE item.seq = m.item_seq AND m.node = $1 AND NOT m.same AND item.state IN ('queued', 'delayed');
 
@@ -136,9 +136,16 @@ JOIN attempt a ON a.txn_id = $1 AND a.part = (k.value->>0)::bigint AND a.number 
 UPDATE attempt SET txn_id = NULL WHERE txn_id = $1
 AND (part, number) IN (SELECT (k.value->>0)::bigint, (k.value->>1)::bigint FROM json_array_elements($2::json) k(value));
 
--- sweep_staged: a slice of the rows that belong to no attempt
+-- drop_orphans: items whose contents belong to no node, by their numbers
+DELETE FROM item WHERE seq IN (SELECT value::bigint FROM json_array_elements_text($1::json));
+
+-- sweep_staged: a slice of the rows that belong to no attempt, and of their bytes
 DELETE FROM staged WHERE (attempt_id, place) IN (
-    SELECT s.attempt_id, s.place FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT $1
+    SELECT attempt_id, place FROM (
+        SELECT attempt_id, place, sum(size) OVER (ORDER BY attempt_id, place) - size AS before FROM (
+            SELECT s.attempt_id, s.place, s.size FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT $1
+        ) found
+    ) summed WHERE before < $2
 );
 
 -- sweep_subscriptions: a slice of the subscriptions to deleted nodes whose subscribers need no further notice

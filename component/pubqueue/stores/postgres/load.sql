@@ -225,6 +225,33 @@ SELECT %(item)s, i.payload FROM (
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i
 WHERE f.before <= greatest($10, 0) ORDER BY f.aside, f.priority DESC, f.place;
 
+-- ready_alone: the same, and of the queued items only those without a group
+SELECT %(item)s, i.payload FROM (
+    SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.place) - p.size AS before FROM (
+        (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+            SELECT l.* FROM (
+                (SELECT *, %(place)s AS place FROM item
+                 WHERE node_id = $1 AND %(ready)s AND priority = $5 AND %(place)s > $6 ORDER BY %(place)s LIMIT $4)
+                UNION ALL
+                (SELECT *, %(place)s AS place FROM item WHERE node_id = $1 AND %(ready)s AND priority < $5
+                 ORDER BY priority DESC, %(place)s LIMIT $4)
+            ) l LIMIT $4
+        ) q WHERE (q.expires IS NULL OR q.expires > $2) AND octet_length(q.payload) <= $9 AND q.group_name IS NULL LIMIT $3)
+        UNION ALL
+        (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+            SELECT l.* FROM (
+                (SELECT *, %(place)s AS place FROM item
+                 WHERE node_id = $1 AND aside AND priority = $7 AND %(place)s > $8 ORDER BY %(place)s LIMIT $4)
+                UNION ALL
+                (SELECT *, %(place)s AS place FROM item WHERE node_id = $1 AND aside AND priority < $7
+                 ORDER BY priority DESC, %(place)s LIMIT $4)
+            ) l LIMIT $4
+        ) q WHERE (q.expires IS NULL OR q.expires > $2) AND octet_length(q.payload) <= $9 LIMIT $3)
+    ) p
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i
+WHERE f.before <= greatest($10, 0) ORDER BY f.aside, f.priority DESC, f.place;
+
 -- ready_places: the places of the next items of many nodes
 SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
     (SELECT q.node_id, q.aside, -q.priority, coalesce(q.turn, q.seq), q.seq, octet_length(q.payload) FROM (
@@ -264,7 +291,8 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 SELECT min(m.moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
-    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
+    UNION ALL SELECT min(due) FROM item WHERE state = 'held' AND due IS NOT NULL
+    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed', 'held')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
     UNION ALL SELECT min(due) FROM schedule WHERE due IS NOT NULL
     UNION ALL SELECT * FROM (

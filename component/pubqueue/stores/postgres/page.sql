@@ -286,6 +286,21 @@ SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.death;
 
+-- newest_done: the highest number of a done item of a queue
+SELECT coalesce(max(seq + 0), 0) FROM done_item WHERE node_id = $1;
+
+-- done_named: the done items of an id in a queue, the newest first
+SELECT %(done)s FROM done_item d WHERE d.node_id = $1 AND d.id = $2 ORDER BY (d.seq + 0) DESC LIMIT $3;
+
+-- shown_done: a page of a queue's done items
+SELECT %(done)s, octet_length(d.payload), CASE WHEN $5 THEN d.payload END FROM (
+    SELECT p.seq, CASE WHEN $5 THEN sum(p.size) OVER (ORDER BY p.seq) - p.size ELSE 0 END AS before FROM (
+        SELECT q.seq, octet_length(q.payload) AS size FROM done_item q
+        WHERE q.node_id = $1 AND (q.seq + 0) > $2 AND (q.seq + 0) <= $3 AND $4::text = 'done' ORDER BY (q.seq + 0) LIMIT $6
+    ) p
+) f
+CROSS JOIN LATERAL (SELECT * FROM done_item WHERE seq = f.seq OFFSET 0) d WHERE f.before <= greatest($7, 0) ORDER BY f.seq;
+
 -- node_entries: nodes with their items by state; locked items are found by their locks, because there are few
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
@@ -295,6 +310,7 @@ SELECT %(node)s,
         SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> '' AND turn IS NULL
     )),
     coalesce((SELECT items FROM locked WHERE node_id = c.id), 0),
+    (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'held'),
     coalesce($5::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(greatest(0, queue_requests - in_flight)), 0)::bigint FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
@@ -371,6 +387,24 @@ SELECT %(item)s FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
     ORDER BY node_id, group_name, seq LIMIT $2
 ) i;
 
+-- groups_ready: the items of groups that can be delivered, up to a number of each, only payloads up to a size
+SELECT %(item)s FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
+    SELECT t.* FROM (
+        SELECT * FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1 AND turn IS NOT NULL
+        ORDER BY node_id, group_name, turn LIMIT 1000 -- a limit is no higher; the order has the index used, however little was counted
+    ) t WHERE t.state = 'queued' AND (t.expires IS NULL OR t.expires > $2) AND octet_length(t.payload) <= $3
+    ORDER BY t.priority DESC, t.turn LIMIT $4
+) i;
+
+-- groups_with_turns: groups of a node with items that have turns, by name; one step of the index to each
+WITH RECURSIVE walk(name) AS (
+    SELECT min(group_name) FROM item WHERE node_id = $1 AND turn IS NOT NULL AND group_name > $2
+    UNION ALL SELECT (
+        SELECT min(group_name) FROM item WHERE node_id = $1 AND turn IS NOT NULL AND group_name > walk.name
+    ) FROM walk WHERE walk.name IS NOT NULL
+)
+SELECT w.name FROM (SELECT walk.name FROM walk LIMIT $3) w WHERE w.name IS NOT NULL;
+
 -- waiting_groups: groups of a node with waiting items, by name; one step of the index to each
 WITH RECURSIVE walk(name) AS (
     SELECT min(group_name) FROM item
@@ -408,17 +442,17 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id));
 
 -- contents_of_item: the contents of all items, by number
-SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload, i.wait
 FROM item i JOIN contents c ON c.id = i.node_id JOIN node n ON n.id = c.node_id
 WHERE i.seq > $1 AND $2::bigint <= 0 ORDER BY i.seq LIMIT $3;
 
 -- contents_of_done_item: the same of done items
-SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload, NULL
 FROM done_item i JOIN contents c ON c.id = i.node_id JOIN node n ON n.id = c.node_id
 WHERE i.seq > $1 AND $2::bigint <= 0 ORDER BY i.seq LIMIT $3;
 
 -- contents_of_staged: the contents of all staged items, by attempt and row
-SELECT s.attempt_id, s.place, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload
+SELECT s.attempt_id, s.place, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload, NULL
 FROM staged s WHERE (s.attempt_id, s.place) > ($1, $2) ORDER BY s.attempt_id, s.place LIMIT $3;
 
 -- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids, up to a number of

@@ -42,14 +42,14 @@ UPDATE former_node SET telling = false WHERE id = (SELECT min(id) FROM former_no
 -- add_subscription: subscriptions that were not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary, several, lock_timeout, qos, sum)
+     temporary, several, lock_timeout, qos, sum, quiet)
 SELECT v.node_id, v.jid, v.account, v.subid, v.queue_requests, v.in_flight, v.last_served, v.available <> 0, v.unanswered,
-    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0, v.several, v.lock_timeout, v.qos, v.sum
+    v.state, v.deliver <> 0, v.expire, v.remind, v.temporary <> 0, v.several, v.lock_timeout, v.qos, v.sum, v.quiet <> 0
 FROM unnest(
     $1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::bigint[], $17::text[], $18::bigint[]
+    $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::bigint[], $17::text[], $18::bigint[], $19::bigint[]
 ) v(node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-    temporary, several, lock_timeout, qos, sum);
+    temporary, several, lock_timeout, qos, sum, quiet);
 
 -- change_subscription: windows, availability and counts of subscriptions
 UPDATE subscription s SET queue_requests = v.queue_requests, in_flight = s.in_flight + v.in_flight,
@@ -63,10 +63,12 @@ FROM (
 
 -- change_terms: states and options of subscriptions
 UPDATE subscription s SET state = v.state, deliver = v.deliver <> 0, expire = v.expire, remind = v.remind,
-    temporary = v.temporary <> 0, several = v.several, lock_timeout = v.lock_timeout, qos = v.qos, sum = v.sum, subid = v.subid
+    temporary = v.temporary <> 0, several = v.several, lock_timeout = v.lock_timeout, qos = v.qos, sum = v.sum, quiet = v.quiet <> 0,
+    subid = v.subid
 FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::text[]
-) v(state, deliver, expire, remind, temporary, several, lock_timeout, qos, sum, subid, was)
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::bigint[],
+    $11::text[], $12::text[]
+) v(state, deliver, expire, remind, temporary, several, lock_timeout, qos, sum, quiet, subid, was)
 WHERE s.subid = v.was;
 
 -- drop_subscription: delete subscriptions; their locks stay
@@ -173,6 +175,12 @@ FROM (
     WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
 ) v WHERE i.ctid = v.at_row;
 
+-- change_wait: what items wait for, and what has come for them
+UPDATE item i SET wait = v.wait FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bytea[], $2::bigint[]) v(wait, seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row;
+
 -- change_payload: replace payloads
 UPDATE item i SET payload = v.payload FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bytea[], $2::bigint[]) v(payload, seq)
@@ -227,19 +235,21 @@ UPDATE done_item d SET sum = v.sum FROM (
 
 -- keep_item: keep done items with their payloads, and delete them from their queues
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, acquired, failed, delivered, worker, payload)
 SELECT v.*, x.payload FROM unnest(
     $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[]
-) v(seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum)
+    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::text[]
+) v(seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum,
+    acquired, failed, delivered, worker)
 CROSS JOIN LATERAL (SELECT payload FROM item WHERE seq = v.seq OFFSET 0) x;
 
 -- add_done_item: keep done items that were not stored before
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, acquired, failed, delivered, worker, payload)
 SELECT * FROM unnest(
     $1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bytea[]
+    $10::text[], $11::text[], $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+    $19::text[], $20::bytea[]
 );
 
 -- revive_item: requeue done items with their payloads, and delete them from the done ones

@@ -23,8 +23,9 @@ from pubqueue.model.entities import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.model.sums import UNREADABLE, has_key, sum_of_row
+from pubqueue.model.sums import UNREADABLE, has_key, sealed, sum_of_row, unsealed
 from pubqueue.model.transactions import OnTaken, Record, Totals
+from pubqueue.model.waits import DAMAGED, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Jid, NodeName
     from pubqueue.stores.sql.session import SqlSession
 
+
+_HEADERS: Final = msgspec.json.Decoder(Headers)
+_WAIT: Final = msgspec.msgpack.Decoder(Wait)
+_CONFIG: Final = msgspec.json.Decoder(NodeConfig)
+_TERMS: Final = msgspec.json.Decoder(tuple[Terms, ...])
 
 _STATES: Final = {state.value: state for state in State}
 _STANDINGS: Final = {state.value: state for state in SubscriptionState}
@@ -45,9 +51,28 @@ def packed(headers: Headers) -> str | None:
 def unpacked(text: str | None) -> Headers:
     """Return the headers of a column; of one that is damaged a value that no item has."""
     try:
-        return msgspec.json.decode(text, type=Headers) if text else ()
+        return _HEADERS.decode(text) if text else ()
     except msgspec.DecodeError:
         return UNREADABLE
+
+
+def packed_wait(wait: Wait | None) -> bytes | None:
+    """Return what an item waits for as a column with its checksum, NULL if there is nothing; that of a damaged one does not match."""
+    if wait is None:
+        return None
+    column = sealed(msgspec.msgpack.encode(wait))
+    return column[:-1] + bytes((column[-1] ^ 1,)) if wait.damaged else column
+
+
+def unpacked_wait(column: bytes | None) -> Wait | None:
+    """Return what such a column has; of one that is damaged only that it is."""
+    if column is None:
+        return None
+    content = unsealed(bytes(column))
+    try:
+        return DAMAGED if content is None else _WAIT.decode(content)
+    except msgspec.DecodeError:  # a bit of the first byte has flipped
+        return DAMAGED
 
 
 def packed_config(config: NodeConfig) -> str:
@@ -58,7 +83,7 @@ def packed_config(config: NodeConfig) -> str:
 @lru_cache(maxsize=1024)
 def unpacked_config(text: str) -> NodeConfig:
     """Return a node's settings. The result is cached by the text, so a changed node never gets old settings."""
-    return msgspec.json.decode(text, type=NodeConfig)
+    return _CONFIG.decode(text)
 
 
 def packed_terms(several: tuple[Terms, ...]) -> str | None:
@@ -69,7 +94,7 @@ def packed_terms(several: tuple[Terms, ...]) -> str | None:
 @lru_cache(maxsize=1024)
 def unpacked_terms(text: str) -> tuple[Terms, ...]:
     """Return the subscriptions of such a column."""
-    return msgspec.json.decode(text, type=tuple[Terms, ...])
+    return _TERMS.decode(text)
 
 
 # The checksums of rows that are no items: of the columns that decide what a row means, and not of the counts that each batch changes.
@@ -132,9 +157,8 @@ def affiliation_of(
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
     """Make a subscription from its columns; the first is its position in the order of creation."""
-    _, node, jid, subid, requests, in_flight, last_served, available, unanswered, *terms, known = (
-        row
-    )
+    _, node, jid, subid, requests, in_flight, last_served, *now, known = row
+    available, unanswered, quiet, *terms = now
     state, deliver, expire, remind, temporary, several, lock_timeout, qos = terms
     if not is_whole("subscription", known, (node, jid, subid, *terms)):
         counts = requests, in_flight, last_served, False, unanswered
@@ -147,6 +171,7 @@ def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscr
         lock_timeout=lock_timeout,
         qos=None if qos is None else Level(qos),
         several=unpacked_terms(several) if several else (),
+        quiet=quiet != 0,
     )
 
 
@@ -179,6 +204,7 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         row[28],
         row[29],
         row[30],
+        None if row[31] is None else unpacked_wait(row[31]),
     )
 
 

@@ -149,10 +149,13 @@ def abort(session: SqlSession, change: transactions.Abort) -> None:
 
 def sweep(session: SqlSession, change: transactions.Sweep) -> None:
     """Drop a slice of the rows that belong to no version or node any more, and records that are too old."""
-    session.run("sweep_staged", change.limit)
+    session.run("sweep_staged", change.limit, change.byte_count)
     session.run("sweep_attempts")
-    session.run("sweep_items", change.limit)
-    session.run("sweep_done", change.limit)
+    if change.orphans:
+        session.run("drop_orphans", packed_keys([orphan.seq for orphan in change.orphans]))
+    session.run("sweep_done", change.limit, change.byte_count)
+    if session.most_in_row < inf:
+        _sweep_large(session, change)
     session.run("sweep_places", change.limit)
     session.run("sweep_contents", change.limit)
     people = max(1, change.limit // PEOPLE)
@@ -162,6 +165,17 @@ def sweep(session: SqlSession, change: transactions.Sweep) -> None:
     session.run("sweep_usage")
     session.run("sweep_records", change.before, change.limit)
     _sweep_apps(session, change)
+
+
+def _sweep_large(session: SqlSession, change: transactions.Sweep) -> None:
+    """Drop the large payloads of items that are gone, a slice of bytes."""
+    left = change.byte_count
+    for seq, byte_count in session.rows("payloads_gone", change.limit):
+        if left <= 0:
+            return
+        session.run("drop_large", seq)
+        session.run("forget_gone", seq)
+        left -= byte_count
 
 
 def _sweep_apps(session: SqlSession, change: transactions.Sweep) -> None:

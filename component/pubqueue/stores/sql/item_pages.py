@@ -9,8 +9,8 @@ from pubqueue.engine.listings import UNBOUNDED, NodeBytes, NodeWinners, WinnerCl
 from pubqueue.engine.rows import Conflict
 from pubqueue.model.entities import NO_TIME, Draft, Item, ItemId, NodeName, State
 from pubqueue.model.replies import ItemEntry
-from pubqueue.model.transactions import StagedItem, TakenId, WinnerRow
-from pubqueue.stores.sql.columns import items_of, record_of, unpacked, with_payloads
+from pubqueue.model.transactions import SWEPT_BYTES, Orphan, StagedItem, TakenId, WinnerRow
+from pubqueue.stores.sql.columns import items_of, record_of, unpacked, unpacked_wait, with_payloads
 from pubqueue.stores.sql.session import SqlSession, firsts, packed_keys, paged
 
 if TYPE_CHECKING:
@@ -107,8 +107,10 @@ def _contents(
     session: SqlSession, which: listings.Contents, after: tuple[int, int] | None, limit: int
 ) -> list[listings.Content]:
     return [
-        listings.Content((place, row), node, name, group, unpacked(headers), known, payload)
-        for place, row, node, name, group, headers, known, payload in session.rows(
+        listings.Content(
+            (place, row), node, name, group, unpacked(headers), known, payload, unpacked_wait(wait)
+        )
+        for place, row, node, name, group, headers, known, payload, wait in session.rows(
             f"contents_of_{which.table}", *(after or (-1, -1)), limit
         )
     ]
@@ -121,6 +123,13 @@ def _done(
     return items_of(
         session, session.rows("done_items", session.contents_of(which.node), *place, limit)
     )
+
+
+def _done_named(
+    session: SqlSession, which: listings.DoneNamed, _after: object, limit: int
+) -> list[Item]:
+    named = session.contents_of(which.node), which.id, limit
+    return items_of(session, session.rows("done_named", *named))
 
 
 def _items_from_last(
@@ -137,10 +146,13 @@ def _held_by(
     return items_of(session, session.rows("held_by", which.holder, after or 0, contents, limit))
 
 
+_SHOWN: Final[dict[State | None, str]] = {State.DEAD: "shown_dead", State.DONE: "shown_done"}
+
+
 def _shown(
     session: SqlSession, which: listings.ItemEntries, after: int | None, limit: int
 ) -> list[ItemEntry]:
-    query = "shown_dead" if which.state is State.DEAD else "shown"
+    query = _SHOWN.get(which.state, "shown")
     state = None if which.state is None else which.state.value
     contents = session.contents_of(which.node)
     values = contents, after or 0, which.until, state, which.payloads, limit
@@ -176,6 +188,13 @@ def _group_lines(
     return items_of(session, session.rows("group_lines", packed_keys(keys), limit))
 
 
+def _groups_ready(
+    session: SqlSession, which: listings.GroupsReady, _after: object, limit: int
+) -> list[Item]:
+    keys = packed_keys(_group_keys(session, which.groups))
+    return items_of(session, session.rows("groups_ready", keys, which.now, which.size, limit))
+
+
 def _group_keys(
     session: SqlSession, groups: Iterable[tuple[NodeName, str]]
 ) -> list[tuple[int, str]]:
@@ -194,7 +213,8 @@ def _newest_of_each(
 def _newest(
     session: SqlSession, which: listings.NewestItem, _after: object, limit: int
 ) -> list[int]:
-    query = "newest_death" if which.dead else "newest_item"
+    kind = "death" if which.dead else "done" if which.done else "item"
+    query = f"newest_{kind}"
     return [int(session.row(query, session.contents_of(which.node))[0])][:limit]
 
 
@@ -203,6 +223,15 @@ def _beyond(
 ) -> list[int]:
     rows = session.rows("death_beyond", session.contents_of(which.node), limit)
     return [int(row[0]) for row in rows]
+
+
+def _orphans(
+    session: SqlSession, _which: listings.Orphans, _after: object, limit: int
+) -> list[Orphan]:
+    return [
+        Orphan(seq, name, publisher, unpacked(headers), *counts)
+        for seq, name, publisher, headers, *counts in session.rows("orphans", limit, SWEPT_BYTES)
+    ]
 
 
 # fmt: off
@@ -215,6 +244,7 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.WithoutSum:            _without_sum,
     listings.Contents:              _contents,
     listings.DoneItems:             _done,
+    listings.DoneNamed:             _done_named,
     listings.LocksFromLast:         paged("locks_from_last", LAST_OF_ALL, items_of),
     listings.DelayedFromLast:       paged("delayed_from_last", LAST_OF_ALL, items_of),
     listings.ItemsFromLast:         _items_from_last,
@@ -229,6 +259,9 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.GroupTurns:            _group_turns,
     listings.GroupTaken:            _group_taken,
     listings.GroupLines:            _group_lines,
+    listings.GroupsReady:           _groups_ready,
+    listings.GroupsWithTurns:       paged("groups_with_turns", "", firsts, of=SqlSession.contents_of),
+    listings.Orphans:               _orphans,
     listings.WaitingGroups:         paged("waiting_groups", "", firsts, of=SqlSession.contents_of),
 }
 # fmt: on

@@ -452,9 +452,12 @@ SAMPLE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]
 # The rows of schedules, which no other rows refer to.
 
 
+_DEFINITION: Final = json.Decoder(Definition)
+
+
 @lru_cache(maxsize=256)
 def _definition(text: str) -> Definition:
-    return msgspec.json.decode(text, type=Definition)
+    return _DEFINITION.decode(text)
 
 
 def schedule_of(row: Sequence[Any]) -> Schedule:

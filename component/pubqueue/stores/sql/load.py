@@ -54,7 +54,7 @@ def ready(
         alone = {n: r for n, r in here.items() if begins[n] != START or n in sizes}
     for node, room in alone.items():
         where = ids[node], now, room, places
-        some = _of_one(session, where, begins[node], byte_count, sizes.get(node))
+        some = _of_one(session, node, where, byte_count, reach)
         rows += some
         byte_count -= sum(len(row[-1]) for row in some)
         if byte_count <= 0:
@@ -70,12 +70,15 @@ def ready(
 
 
 def _of_one(
-    session: SqlSession, where: Values, begin: Passed, byte_count: int, size: int | None
+    session: SqlSession, node: NodeName, where: Values, byte_count: int, reach: Reach
 ) -> list[Any]:
-    """Read row by row, so that no payload is read needlessly; leave out payloads of more than `size` bytes."""
+    """Read row by row, so that no payload is read needlessly; leave out those that are too large."""
     rows = []
+    begin, size = reach.behind.get(node, START), reach.sizes.get(node)
     bound = () if size is None else (size,)
     query = "ready" if size is None else "ready_of_size"
+    if reach.is_alone:
+        query = "ready_alone"
     for row in session.stream(query, byte_count, *where, *_columns(begin), *bound):
         rows.append(row)
         byte_count -= len(row[-1])
@@ -151,11 +154,18 @@ def due(session: SqlSession, now: Millis, limit: int) -> Due:
     return Due(
         locks=_ready_items(session, "due_locks", now, limit, unread),
         lives=_ready_items(session, "due_lives", now, limit, unread),
-        delayed=_ready_items(session, "due_delayed", now, limit, unread),
+        delayed=_due(session, now, limit, unread),
         versions=_versions(session, now, limit, unread),
         leases=_leases(session, now, limit, unread),
         unread=unread,
     )
+
+
+def _due(session: SqlSession, now: Millis, limit: int, unread: list[Key]) -> list[Item]:
+    """Return delayed items that are due, and held ones whose time is over, the first to be due first."""
+    found = _ready_items(session, "due_delayed", now, limit, unread)
+    held = _ready_items(session, "due_held", now, limit, unread)
+    return sorted([*found, *held], key=lambda item: item.due or 0)[:limit] if held else found
 
 
 def _ready_items(
@@ -165,7 +175,11 @@ def _ready_items(
     names = session.holding({row[0] for row in rows})
     there = [row for row in rows if row[0] in names]
     return _read(
-        there, partial(item_of, names), lambda row: item_key(names[row[0]], _name(row[2])), unread
+        there,
+        partial(item_of, names),
+        lambda row: item_key(names[row[0]], _name(row[2])),
+        unread,
+        texts=-1,  # the last column, what the item waits for, is bytes
     )
 
 
@@ -200,22 +214,18 @@ def _read(
     read: Callable[[Sequence[Any]], T],
     key: Callable[[Sequence[Any]], Key],
     unread: list[Key],
+    texts: int | None = None,
 ) -> list[T]:
     """Read rows one by one, and note the keys of unreadable ones, which do not prevent others from ending."""
     found = []
     for row in rows:
         try:
-            found.append(read(_of_texts(row)))
+            if bytes in map(type, row[:texts]):
+                raise ValueError("a text is none")  # noqa: TRY301  # as other damage
+            found.append(read(row))
         except Exception:  # a damaged row may raise anything
             unread.append(key(row))
     return found
-
-
-def _of_texts(row: Sequence[Any]) -> Sequence[Any]:
-    """Return the row; raise ValueError if one of its columns is bytes."""
-    if bytes in map(type, row):
-        raise ValueError("a text is none")
-    return row
 
 
 def _name(found: str | bytes) -> str:

@@ -10,7 +10,7 @@ from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription,
 from pubqueue.model.records import Alert, Event, EventKind, Holding
 from pubqueue.model.replies import EventEntry, NodeEntry
 from pubqueue.model.sums import has_key
-from pubqueue.model.transactions import APART, Attempt, Record
+from pubqueue.model.transactions import APART, Attempt, Record, key_of
 from pubqueue.stores.sql import commits, item_pages, kinds
 from pubqueue.stores.sql.columns import (
     COVERED,
@@ -277,9 +277,10 @@ def _tallies(
 
 
 def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
-    *facts, queued, locked, dead, free, oldest = row
+    *facts, queued, locked, held, dead, free, oldest = row
     node = node_of(facts)
-    return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
+    delayed = node.items - queued - locked - held - dead
+    return NodeEntry(node, queued, locked, delayed, dead, free, oldest, held=held)
 
 
 def _counted(
@@ -495,6 +496,12 @@ def _forgettable(
     return [int(session.row("forgettable", which.now, limit)[0])]
 
 
+def _apps(session: SqlSession, which: listings.AppsOf, _after: object, limit: int) -> list[int]:
+    """Count by the names, which begin with the account."""
+    first, behind = key_of(which.account, ""), which.account + chr(ord(APART) + 1)
+    return [int(session.row("count_apps", first, behind, limit)[0])]
+
+
 def _attempts(
     session: SqlSession, which: listings.AttemptsOf, _after: object, limit: int
 ) -> list[Attempt]:
@@ -522,6 +529,7 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     listings.NewestRecord:          _newest_record,
     listings.Sweepable:             _litter,
     listings.Forgettable:           _forgettable,
+    listings.AppsOf:                _apps,
     listings.AttemptsOf:            _attempts,
     listings.WinnerRows:            item_pages.rows,
     listings.Unmoved:               item_pages.unmoved,

@@ -233,16 +233,16 @@ def packed_keys(keys: object) -> str:
 _ITEM: Final = """
     node_id seq id state publisher published priority due expires acquired failed released holder deadline token
     avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version group_name turn
-    failure size sum
+    failure size sum wait
 """
 
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
 """The columns of an item, in the order in which `columns.item_of` takes them; the table's alias is i."""
 
 DONE: Final = """
-    d.node_id, d.seq, d.id, 'done', d.publisher, d.published, d.priority, NULL, d.expires, 0, 0, 0, NULL, NULL, d.token,
-    NULL, 0, d.done_at, d.headers, NULL, NULL, NULL, NULL, NULL, d.txn_app, d.txn_version, d.group_name, NULL,
-    NULL, d.size, d.sum
+    d.node_id, d.seq, d.id, 'done', d.publisher, d.published, d.priority, d.delivered, d.expires, d.acquired, d.failed, 0, NULL, NULL, d.token,
+    d.worker, 0, d.done_at, d.headers, NULL, NULL, NULL, NULL, NULL, d.txn_app, d.txn_version, d.group_name, NULL,
+    NULL, d.size, d.sum, NULL
 """
 """The same of an item that is done, which has no other state; the table's alias is d."""
 
@@ -251,7 +251,7 @@ NODE: Final = "n.id, n.name, n.config, n.creator, n.created, n.items, n.subscrip
 
 SUBSCRIPTION: Final = (
     "s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered, "
-    "s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos, s.sum"
+    "s.quiet, s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos, s.sum"
 )
 """Those of a subscription."""
 

@@ -21,6 +21,7 @@ from pubqueue.stores.sql.columns import (
     packed,
     packed_config,
     packed_terms,
+    packed_wait,
     unpacked_config,
 )
 from pubqueue.stores.sql.kinds import note_samples, sql_of
@@ -77,6 +78,7 @@ class ItemWrites:
             raise StaleError("node", name)
         self._rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._moved: list[tuple[Item, Item]] = []
+        self._waits: list[Values] = []
         self._sort(writes.items)
 
     def write(self) -> None:
@@ -93,10 +95,14 @@ class ItemWrites:
                 self._session.each(query, rows)
         if self._large:
             self._session.many("add_large", list(self._large.items()))
+        if self._waits:
+            self._session.many("change_wait", self._waits)
 
     def _sort(self, writes: Sequence[Write[Item]]) -> None:
         for write in writes:
             before, now = write.before, write.after
+            if now is not None and now.wait != (None if before is None else before.wait):
+                self._waits.append((packed_wait(now.wait), now.seq))
             if before is not None and before.state is State.DONE:
                 self._bring_back(before, now)
             elif now is not None and now.state is State.DONE:
@@ -114,7 +120,8 @@ class ItemWrites:
         facts = now.id, now.publisher, now.published, now.priority, now.token, now.taken
         rest = now.expires, packed(now.headers), *(now.transaction or (None, None))
         content = now.group or None, now.size, now.sum
-        done = now.seq, self._ids[now.node], *facts, *rest, *content
+        how = now.acquired, now.failed, now.due, now.avoid
+        done = now.seq, self._ids[now.node], *facts, *rest, *content, *how
         if before is None:
             self._rows["add_done_item"].append((*done, self._payloads[now.seq]))
             self._added.add(now.seq)
@@ -352,13 +359,13 @@ def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription
             if now != _with_counts_of(now, before):
                 terms = _terms(now)
                 known = _sum_of(session, now, terms)
-                otherwise.append((*terms, known, now.subid, before.subid))
+                otherwise.append((*terms, known, int(now.quiet), now.subid, before.subid))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.unanswered
             who = session.known_id(now.node), now.jid, account_of(now.jid), now.subid
             terms = _terms(now)
             known = _sum_of(session, now, terms)
-            added.append((*who, now.queue_requests, *state, *terms, known))
+            added.append((*who, now.queue_requests, *state, *terms, known, int(now.quiet)))
     session.each("drop_subscription", ended)
     session.each("change_subscription", changed)
     session.each("change_terms", otherwise)
@@ -388,7 +395,7 @@ def _sum_of(session: SqlSession, one: Subscription, terms: Values) -> int:
 
 
 def _terms(one: Subscription) -> Values:
-    """Return the columns of a subscription that seldom change."""
+    """Return the columns of a subscription that seldom change and have a checksum; whether it is quiet has none, as its availability."""
     ends = one.expire, one.remind, int(one.temporary)
     rest = packed_terms(one.several), one.lock_timeout, one.qos and one.qos.value
     return one.state.value, int(one.deliver), *ends, *rest

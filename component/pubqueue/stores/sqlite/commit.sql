@@ -58,20 +58,20 @@ UPDATE met SET same = ? WHERE attempt_id = ? AND row = ?;
 DELETE FROM met WHERE attempt_id = ? AND row = ?;
 
 -- conflicts_in_the_way: winners of a node whose ids belong to locked or dead items with other payloads
-SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'dead') ORDER BY id LIMIT ?;
+SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'held', 'dead') ORDER BY id LIMIT ?;
 
 -- drop_winners: drop these winners, as if later ones superseded them
-UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
+UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'held', 'dead');
 
 -- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
 UPDATE staged SET node = ?1, sum = NULL, id = CASE WHEN length(CAST(%(joined)s || '.' || ?2 AS BLOB)) <= 1023
     THEN %(joined)s || '.' || ?2 ELSE substr(%(joined)s, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
 WHERE (attempt_id, row) IN (
-    SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
+    SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'held', 'dead')
 );
 
 -- drop_conflicts_of_node: remove their conflicts, because they have none in that node
-DELETE FROM met WHERE same = 0 AND state IN ('locked', 'dead');
+DELETE FROM met WHERE same = 0 AND state IN ('locked', 'held', 'dead');
 
 -- winning_drafts: the winners of a node, without superseded ones
 SELECT s.id, s.payload, s.priority, coalesce(s.pause, 0), s.life, s.headers, s.sum
@@ -84,14 +84,14 @@ WHERE s.node = ? AND (m.attempt_id IS NULL OR m.state IS NOT NULL) ORDER BY w.pa
 SELECT s.node,
     sum(CASE WHEN m.attempt_id IS NULL THEN s.size WHEN m.same = 0 AND i.state IN ('queued', 'delayed') THEN s.size - i.size ELSE 0 END),
     sum(s.size - coalesce(i.size, 0)),
-    sum(CASE WHEN m.same = 0 AND i.state IN ('locked', 'dead') THEN s.size ELSE 0 END)
+    sum(CASE WHEN m.same = 0 AND i.state IN ('locked', 'held', 'dead') THEN s.size ELSE 0 END)
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row LEFT JOIN item i ON i.seq = m.item_seq
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
 -- replace_payload: replace the payloads of unlocked items of a queue
 UPDATE item SET payload = CASE WHEN length(s.payload) > %(most)s THEN x'' ELSE s.payload END,
-    size = s.size, headers = s.headers, sum = CASE WHEN item.group_name IS NULL THEN s.sum END, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
+    size = s.size, headers = s.headers, sum = CASE WHEN item.group_name IS NULL THEN s.sum END, wait = NULL, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
@@ -141,10 +141,27 @@ ON a.txn_id = ?1 AND a.part = json_extract(k.value, '$[0]') AND a.number = json_
 UPDATE attempt SET txn_id = NULL WHERE txn_id = ?1
 AND (part, number) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2));
 
--- sweep_staged: a slice of the rows that belong to no attempt
+-- drop_orphans: items whose contents belong to no node, by their numbers
+DELETE FROM item WHERE seq IN (SELECT value FROM json_each(?));
+
+-- sweep_staged: a slice of the rows that belong to no attempt, and of their bytes
 DELETE FROM staged WHERE (attempt_id, row) IN (
-    SELECT s.attempt_id, s.row FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT ?
+    SELECT attempt_id, row FROM (
+        SELECT attempt_id, row, sum(size) OVER (ORDER BY attempt_id, row) - size AS before FROM (
+            SELECT s.attempt_id, s.row, s.size FROM attempt a JOIN staged s ON s.attempt_id = a.id WHERE a.txn_id IS NULL LIMIT ?
+        )
+    ) WHERE before < ?
 );
+
+-- payloads_gone: large payloads of items that are gone, and their bytes
+SELECT g.seq, coalesce(length(l.payload), 0) FROM large_payload_gone g LEFT JOIN large_payload l ON l.seq = g.seq ORDER BY g.seq LIMIT ?;
+
+-- drop_large: the large payload of an item that is gone
+DELETE FROM large_payload WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM item WHERE seq = ?1 AND length(payload) = 0)
+    AND NOT EXISTS (SELECT 1 FROM done_item WHERE seq = ?1 AND length(payload) = 0);
+
+-- forget_gone: it is deleted
+DELETE FROM large_payload_gone WHERE seq = ?;
 
 -- sweep_subscriptions: a slice of the subscriptions to deleted nodes whose subscribers need no further notice
 DELETE FROM subscription WHERE id IN (

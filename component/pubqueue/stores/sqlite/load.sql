@@ -189,6 +189,30 @@ UNION ALL SELECT %(item)s, %(payload)s FROM (
     ) p CROSS JOIN item i ON i.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND %(bytes)s <= ?9 LIMIT ?3
 ) q CROSS JOIN item i ON i.seq = q.seq;
 
+-- ready_alone: the same, and of the queued items only those without a group
+SELECT %(item)s, %(payload)s FROM (
+    SELECT p.seq FROM (
+        SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?5 AND %(place)s > ?6
+            ORDER BY %(place)s LIMIT ?4
+        ) UNION ALL SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND %(ready)s AND priority < ?5
+            ORDER BY priority DESC, %(place)s LIMIT ?4
+        ) LIMIT ?4
+    ) p CROSS JOIN item i ON i.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND %(bytes)s <= ?9 AND i.group_name IS NULL LIMIT ?3
+) q CROSS JOIN item i ON i.seq = q.seq
+UNION ALL SELECT %(item)s, %(payload)s FROM (
+    SELECT p.seq FROM (
+        SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority = ?7 AND %(place)s > ?8
+            ORDER BY %(place)s LIMIT ?4
+        ) UNION ALL SELECT * FROM (
+            SELECT seq, expires FROM item WHERE node_id = ?1 AND aside AND priority < ?7
+            ORDER BY priority DESC, %(place)s LIMIT ?4
+        ) LIMIT ?4
+    ) p CROSS JOIN item i ON i.seq = p.seq WHERE (p.expires IS NULL OR p.expires > ?2) AND %(bytes)s <= ?9 LIMIT ?3
+) q CROSS JOIN item i ON i.seq = q.seq;
+
 -- ready_places: the places of the next items of many nodes
 SELECT i.node_id, i.aside, -i.priority, coalesce(i.turn, i.seq), i.seq, %(bytes)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT q.seq FROM (
@@ -237,7 +261,8 @@ SELECT %(item)s, %(payload)s FROM json_each(?) k CROSS JOIN item i ON i.seq = k.
 SELECT min(moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'
     UNION ALL SELECT min(due) FROM item WHERE state = 'delayed'
-    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed')
+    UNION ALL SELECT min(due) FROM item WHERE state = 'held' AND due IS NOT NULL
+    UNION ALL SELECT min(expires) FROM item WHERE expires IS NOT NULL AND state IN ('queued', 'delayed', 'held')
     UNION ALL SELECT min(until) FROM txn WHERE committed IS NULL
     UNION ALL SELECT min(due) FROM schedule WHERE due IS NOT NULL
     UNION ALL SELECT * FROM (
@@ -247,4 +272,5 @@ SELECT min(moment) FROM (
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
+    UNION ALL SELECT 0 WHERE EXISTS (SELECT 1 FROM large_payload_gone)
 );

@@ -232,6 +232,18 @@ WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state =
 SELECT %(item)s, %(bytes)s, CASE WHEN ?5 THEN %(payload)s END FROM item i
 WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
 
+-- newest_done: the highest number of a done item of a queue
+SELECT coalesce(max(seq), 0) FROM done_item WHERE node_id = ?1;
+
+-- done_named: the done items of an id in a queue, the newest first
+SELECT %(done)s FROM done_item d WHERE d.node_id = ?1 AND d.id = ?2 ORDER BY d.seq DESC LIMIT ?3;
+
+-- shown_done: a page of a queue's done items; without the hint SQLite may walk those of all queues
+SELECT %(done)s, (SELECT %(bytes)s FROM done_item i WHERE i.seq = d.seq),
+    CASE WHEN ?5 THEN (SELECT %(payload)s FROM done_item i WHERE i.seq = d.seq) END
+FROM done_item d INDEXED BY done_item_number
+WHERE d.node_id = ?1 AND d.seq > ?2 AND d.seq <= ?3 AND ?4 = 'done' ORDER BY d.seq LIMIT ?6;
+
 -- node_entries: nodes with their items by state; locked items are found by their locks, because there are few
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
@@ -242,6 +254,7 @@ SELECT %(node)s,
         WHERE node_id = c.id AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL
     )),
     ifnull((SELECT items FROM locked WHERE node_id = c.id), 0),
+    (SELECT count(*) FROM item INDEXED BY item_waits WHERE node_id = c.id AND state = 'held'),
     ifnull(?5, (SELECT count(*) FROM item INDEXED BY item_death WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
@@ -321,6 +334,23 @@ SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     ORDER BY seq LIMIT ?2
 );
 
+-- groups_ready: the items of groups that can be delivered, up to a number of each, only payloads up to a size
+SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
+    SELECT i.seq FROM item i INDEXED BY item_turn
+    WHERE i.node_id = json_extract(k.value, '$[0]') AND i.group_name = json_extract(k.value, '$[1]') AND i.turn IS NOT NULL
+        AND i.state = 'queued' AND (i.expires IS NULL OR i.expires > ?2) AND %(bytes)s <= ?3
+    ORDER BY i.priority DESC, i.turn LIMIT ?4
+);
+
+-- groups_with_turns: groups of a node with items that have turns, by name; one step of the index to each
+WITH RECURSIVE walk(name) AS (
+    SELECT min(group_name) FROM item INDEXED BY item_turn WHERE node_id = ?1 AND turn IS NOT NULL AND group_name > ?2
+    UNION ALL SELECT (
+        SELECT min(group_name) FROM item INDEXED BY item_turn WHERE node_id = ?1 AND turn IS NOT NULL AND group_name > walk.name
+    ) FROM walk WHERE walk.name IS NOT NULL LIMIT ?3
+)
+SELECT name FROM walk WHERE name IS NOT NULL;
+
 -- waiting_groups: groups of a node with waiting items, by name; one step of the index to each
 WITH RECURSIVE walk(name) AS (
     SELECT min(group_name) FROM item INDEXED BY item_line
@@ -352,27 +382,29 @@ WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
+    OR EXISTS (SELECT 1 FROM large_payload_gone)
     OR EXISTS (SELECT 1 FROM txn t WHERE t.committed IS NOT NULL AND t.committed < ?1 AND t.until < ?1
                AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = t.id AND committed))
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1 AND coalesce(committed, used) < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id));
 
 -- contents_of_item: the contents of all items, by number
-SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s, i.wait
 FROM item i CROSS JOIN contents c ON c.id = i.node_id CROSS JOIN node n ON n.id = c.node_id
 WHERE i.seq > ?1 AND ?2 <= 0 ORDER BY i.seq LIMIT ?3;
 
 -- contents_of_done_item: the same of done items
-SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, %(payload)s, NULL
 FROM done_item i CROSS JOIN contents c ON c.id = i.node_id CROSS JOIN node n ON n.id = c.node_id
 WHERE i.seq > ?1 AND ?2 <= 0 ORDER BY i.seq LIMIT ?3;
 
--- count_left_over: how many large payloads belong to no item
+-- count_left_over: how many large payloads belong to no item, and wait for no sweep
 SELECT count(*) FROM large_payload l WHERE NOT EXISTS (SELECT 1 FROM item WHERE seq = l.seq AND length(payload) = 0)
+    AND NOT EXISTS (SELECT 1 FROM large_payload_gone WHERE seq = l.seq)
     AND NOT EXISTS (SELECT 1 FROM done_item WHERE seq = l.seq AND length(payload) = 0);
 
 -- contents_of_staged: the contents of all staged items, by attempt and row
-SELECT s.attempt_id, s.row, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload
+SELECT s.attempt_id, s.row, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload, NULL
 FROM staged s WHERE (s.attempt_id, s.row) > (?1, ?2) ORDER BY s.attempt_id, s.row LIMIT ?3;
 
 -- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids

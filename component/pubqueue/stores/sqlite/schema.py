@@ -65,6 +65,9 @@ def prepare(
     if mode != "wal":
         raise ForeignStoreError(f"{path}: SQLite cannot keep a write-ahead log here")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(
+        "PRAGMA secure_delete = FAST"
+    )  # Debian's SQLite would write zeros over pages that are freed
     connection.execute(f"PRAGMA cache_size = {-PAGE_CACHE}")
     guard(connection)
     if 0 < schema_number(connection) < len(migrations()):

@@ -28,8 +28,8 @@ UPDATE former_node SET telling = 0 WHERE id = (SELECT min(id) FROM former_node W
 -- add_subscription: a subscription that was not there
 INSERT INTO subscription
     (node_id, jid, account, subid, queue_requests, in_flight, last_served, available, unanswered, state, deliver, expire, remind,
-     temporary, several, lock_timeout, qos, sum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+     temporary, several, lock_timeout, qos, sum, quiet)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- change_subscription: windows, availability and counts of subscriptions
 UPDATE subscription SET queue_requests = ?, in_flight = in_flight + ?, last_served = max(last_served, ?),
@@ -38,7 +38,7 @@ WHERE subid = ?;
 
 -- change_terms: states and options of subscriptions
 UPDATE subscription SET state = ?, deliver = ?, expire = ?, remind = ?, temporary = ?, several = ?, lock_timeout = ?,
-    qos = ?, sum = ?, subid = ?
+    qos = ?, sum = ?, quiet = ?, subid = ?
 WHERE subid = ?;
 
 -- drop_subscription: delete subscriptions; their locks stay
@@ -86,6 +86,9 @@ UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, hold
     group_name = ?, turn = ?, failure = ?, size = ?, sum = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
+-- change_wait: what items wait for, and what has come for them
+UPDATE item SET wait = ? WHERE seq = ?;
+
 -- change_payload: replace payloads
 UPDATE item SET payload = ? WHERE seq = ?;
 
@@ -120,13 +123,13 @@ UPDATE done_item SET sum = ? WHERE seq = ? AND sum IS NULL;
 
 -- keep_item: keep done items with their payloads, and delete them from their queues
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, payload FROM item WHERE seq = ?1;
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, acquired, failed, delivered, worker, payload)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, payload FROM item WHERE seq = ?1;
 
 -- add_done_item: keep done items that were not stored before
 INSERT INTO done_item
-    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    (seq, node_id, id, publisher, published, priority, token, done_at, expires, headers, txn_app, txn_version, group_name, size, sum, acquired, failed, delivered, worker, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- revive_item: requeue done items with their payloads, and delete them from the done ones
 INSERT INTO item (

@@ -202,7 +202,7 @@ async def test_counts_of_a_queue_come_when_they_change(rest, monkeypatch):
         assert (await stream.event())[1]["queued"] == 1
         await etl.post("/queues/jobs/consumer")
         assert (await stream.event())[1] == {
-            **dict.fromkeys(("queued", "delayed", "dead"), 0),
+            **dict.fromkeys(("queued", "delayed", "held", "dead"), 0),
             "locked": 1,
             "messages": 1,
         }

@@ -52,6 +52,13 @@ def test_a_request_for_a_node_that_has_moved_gets_its_new_address():
     assert (error.get("type"), error[0].text) == ("modify", "xmpp:a@b?;node=c&d")
 
 
+@pytest.mark.parametrize("setting", ["signal", "id", "count", "wait", "no-such-value"])
+def test_a_value_that_no_form_has_keeps_its_name(setting):
+    """A refused signal, for one, is no field of any form."""
+    said = f"{setting}: no such name"
+    assert words(Refused(Refusal.BAD_REQUEST, said, setting=setting)).text == said
+
+
 def test_a_reason_is_escaped():
     def reasons(refusal):
         feature = "collections" if refusal is Refusal.UNSUPPORTED else ""

@@ -19,6 +19,7 @@ struct does not name are ignored.
 from __future__ import annotations
 
 import re
+import threading
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from types import UnionType
@@ -103,12 +104,14 @@ def decode(payload: Element, wanted: Any) -> Any:
     """
     try:
         if payload.tag == JSON_PAYLOAD:
-            return msgspec.json.decode(_own_text(payload), type=wanted)
+            return _decoder(wanted).decode(_own_text(payload))
         if payload.tag == TEXT_PAYLOAD and wanted is str:
             return _own_text(payload)
         if payload.tag == DATA_TAG:
             return _carried(payload, wanted)
-        return msgspec.convert(_fields(payload, _described(wanted)), wanted, strict=False)
+        described = _described(wanted)
+        _decoder(wanted)
+        return msgspec.convert(_fields(payload, described), wanted, strict=False)
     except msgspec.ValidationError as error:
         # from None: msgspec's text may contain the value
         raise DecodeError(_sentence(str(error), _name(wanted))) from None
@@ -148,7 +151,7 @@ def _carried(payload: Element, wanted: Any) -> Any:  # noqa: ANN401
             raise DecodeError("The payload is not text in UTF-8.") from None
     if not is_json(payload.get("type")):
         raise DecodeError(f"The payload is text or bytes and cannot be read as {_name(wanted)}.")
-    return msgspec.json.decode(body.removeprefix(BOM), type=wanted)
+    return _decoder(wanted).decode(body.removeprefix(BOM))
 
 
 def _own_text(payload: Element) -> str:
@@ -161,6 +164,20 @@ def _name(wanted: Any) -> str:  # noqa: ANN401 - a type, or what stands for one
     if get_origin(wanted) in UNIONS:  # Python 3.14 names them all alike
         return str(wanted)
     return getattr(wanted, "__name__", None) or str(wanted)
+
+
+_first = threading.Lock()
+
+
+@lru_cache(maxsize=256)
+def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401 - any type that the caller asks for
+    """Return the decoder of a type, which one thread at a time makes.
+
+    Handlers of a blocking worker run in threads. msgspec makes what it knows of a struct at its first use, and another thread that uses the
+    same struct meanwhile ends the process with a segmentation fault.
+    """
+    with _first:
+        return msgspec.json.Decoder(wanted)
 
 
 @lru_cache(maxsize=256)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EVENTS: Final = f"{PUBQUEUE}#events"
 READS: Final = f"{PUBQUEUE}#reads"
 
-State = Literal["queued", "locked", "delayed", "dead"]
+State = Literal["queued", "locked", "delayed", "held", "dead", "done"]
 
 _CONFIG: Final = f"{{{PUBQUEUE}}}config"
 _PAYLOAD: Final = f"{{{PUBQUEUE}}}payload"
@@ -82,7 +82,9 @@ class DeadLetter:
 class ReadItem:
     """An item as it was when it was read. `size` is the size of its payload in bytes.
 
-    `error` is the reason of its last failure or release, if that is not the reason of its death.
+    `error` is the reason of its last failure or release, if that is not the reason of its death. Of an item that is done
+    and kept, `done` is when it was, by which `worker`, and `delivered` when that one got it; the last two are None if a
+    seek has finished it.
     """
 
     id: str
@@ -106,6 +108,9 @@ class ReadItem:
     payload: Element | None = None
     group: str | None = None
     error: str | None = None
+    delivered: datetime | None = None
+    done: datetime | None = None
+    worker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,7 @@ class ReadNode:
     window_free: int
     oldest: datetime | None
     config: dict[str, str]
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +312,9 @@ def _item(element: Element, node: str) -> ReadItem:
         payload=None if payload is None or not len(payload) else payload[0],
         group=element.get("group"),
         error=element.get("error"),
+        delivered=_time(element, "delivered"),
+        done=_time(element, "done"),
+        worker=element.get("worker"),
     )
 
 
@@ -328,6 +337,7 @@ def _node(element: Element) -> ReadNode:
         window_free=_whole(element, "window-free"),
         oldest=_time(element, "oldest"),
         config={c.get("var", ""): c.get("value", "") for c in element.iterfind(_CONFIG)},
+        held=_whole(element, "held") if element.get("held") else 0,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.wire import waits
 from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import DATA, PUBQUEUE, PUBSUB, QUEUEING, SUBSCRIBE_OPTIONS
 from pubqueue_xeps.wire.requests import IqRequest, publishing
@@ -60,6 +61,8 @@ def fault(outcome: Outcome | None) -> str:
     """Return the element of an unlock that has the outcome."""
     if outcome is None:
         return ""
+    if isinstance(outcome, waits.Hold):
+        return waits.hold(outcome)
     return f"<outcome xmlns='{PUBQUEUE}'{attributes(**outcome.attributes())}/>"
 
 

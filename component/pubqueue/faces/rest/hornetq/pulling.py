@@ -13,7 +13,7 @@ from pubqueue.faces.rest import push
 from pubqueue.faces.rest.exchange import answer, share, wait_of
 from pubqueue.faces.rest.face import Sent, address_of
 from pubqueue.faces.rest.hornetq.destinations import PULL, fields_of, linked
-from pubqueue.faces.rest.items import body_of, headers_of
+from pubqueue.faces.rest.items import headers_of
 from pubqueue.faces.rest.links import Link, path
 from pubqueue.faces.rest.star.consuming import (
     FORM,
@@ -70,12 +70,21 @@ async def consume(exchange: Exchange) -> web.Response | web.StreamResponse:
             if sent is None or (sent.number, sent.token) != (number, row.position):
                 raise stale(row, where)
             if sent.message is not None:
-                return message_with(exchange, *sent.message, [due(row, AUTO, where), itself(where)])
+                content = await exchange.rendered(*sent.message)
+                links = [due(row, AUTO, where), itself(where)]
+                return message_with(exchange, sent.message[0], content, links)
         found = await _unsent(exchange, by, row) or await _take(exchange, by, wait.seconds)
         if found is None:
             return nothing_yet(exchange, row, AUTO, where)
-        row = await _moved(exchange, by, row, found[0])
-        response = message_with(exchange, *found, [due(row, AUTO, where), itself(where)])
+        try:
+            content = await exchange.rendered(*found)
+            # the message that the consumer gets is recorded before it is sent: the next request may go to another instance
+            row = await noted(exchange, note_of(exchange, row, position=found[0].token))
+        except BaseException:  # the consumer was closed meanwhile, or the client has gone
+            consumers.release(by, exchange.node, found[0])
+            raise
+        links = [due(row, AUTO, where), itself(where)]
+        response = message_with(exchange, found[0], content, links)
         prefer(response, wait)
         await _send(exchange, by, response, Sent(number, row.position, found))
         return response
@@ -87,20 +96,6 @@ async def _unsent(
     """Return a message that was taken for the consumer, and not sent yet: its process has ended, or another request is about to send it."""
     held = await exchange.face.pulling.held(by, exchange.node)
     return next((one for one in held if one[0].token > row.position), None)
-
-
-async def _moved(exchange: Exchange, by: Principal, row: Registration, item: Item) -> Registration:
-    """Record the message that the consumer gets, before it is sent: the next request may go to another instance.
-
-    Raises:
-        ProblemError: the consumer was closed meanwhile; the message is released, as it is if the client has gone.
-
-    """
-    try:
-        return await noted(exchange, note_of(exchange, row, position=item.token))
-    except BaseException:
-        exchange.face.pulling.release(by, exchange.node, item)
-        raise
 
 
 async def _send(exchange: Exchange, by: Principal, response: web.Response, sent: Sent) -> None:
@@ -131,7 +126,8 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
         found = held[0] if held else await _only(exchange, by, wait.seconds)
         if found is None:
             return nothing_yet(exchange, row, MANUAL, where)
-        response = message_with(exchange, *found, [_open(found[0], where), itself(where)])
+        links = [_open(found[0], where), itself(where)]
+        response = message_with(exchange, found[0], await exchange.rendered(*found), links)
         prefer(response, wait)
         return response
 
@@ -279,9 +275,11 @@ def nothing_yet(exchange: Exchange, row: Registration, kind: str, where: str) ->
     return response
 
 
-def message_with(exchange: Exchange, item: Item, payload: bytes, links: list[Link]) -> web.Response:
-    """Return a message with these links."""
-    kind, body = body_of(item, payload)
+def message_with(
+    exchange: Exchange, item: Item, content: tuple[str, bytes], links: list[Link]
+) -> web.Response:
+    """Return a message, of which content type and body are rendered, with these links."""
+    kind, body = content
     headers = [*headers_of(item, exchange.reply_url), ("Cache-Control", "no-store")]
     return linked(200, links, headers, body=body, kind=kind)
 

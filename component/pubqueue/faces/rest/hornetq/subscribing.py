@@ -103,7 +103,8 @@ async def consume(exchange: Exchange) -> web.Response:
             return nothing_yet(exchange, row, AUTO, where)
         (item, payload), has_gap = found
         links = [due(replace(row, position=item.seq), AUTO, where), itself(where)]
-        response = message_with(exchange, item, payload, links)
+        content = await exchange.rendered(item, payload)
+        response = message_with(exchange, item, content, links)
         _add_gap(exchange, response, has_gap=has_gap and number > 0)
         await send(exchange, response)
         if not is_again:  # it does not wait for the account's turn, nor end with the client; if it fails, the next link moves it
@@ -140,7 +141,8 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
         if row.following != f"{item.seq}":
             await noted(exchange, note_of(exchange, row, following=f"{item.seq}"))
         links = [acknowledgement_of(item, item.seq, where), itself(where)]
-        response = message_with(exchange, item, payload, links)
+        content = await exchange.rendered(item, payload)
+        response = message_with(exchange, item, content, links)
         _add_gap(exchange, response, has_gap=has_gap and row.position > 0)
         return response
 

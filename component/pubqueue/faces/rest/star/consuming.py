@@ -13,7 +13,7 @@ from pubqueue.faces.http.host import connection
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found
 from pubqueue.faces.rest import items
 from pubqueue.faces.rest.exchange import answer, wait_of
-from pubqueue.faces.rest.items import body_of, headers_of
+from pubqueue.faces.rest.items import headers_of
 from pubqueue.faces.rest.links import Link
 from pubqueue.model.decision import Done, Refusal, Refused, Touched
 from pubqueue.model.entities import NUMBER, ItemId, Millis, seconds
@@ -48,8 +48,11 @@ async def take(exchange: Exchange) -> web.Response:
     if not connection().is_open:
         exchange.face.waiting.give_back(exchange.by, taken)
         raise ConnectionResetError
-    item, payload = taken.items[0]
-    response = message(exchange, item, payload, is_queue=True)
+    try:
+        response = await message(exchange, *taken.items[0], is_queue=True)
+    except BaseException:  # the client has gone, or too much is kept for others
+        exchange.face.waiting.give_back(exchange.by, taken)
+        raise
     prefer(response, wait)
     return response
 
@@ -88,18 +91,13 @@ def prefer(response: web.Response, wait: Wait) -> None:
         response.headers["Preference-Applied"] = wait.applied
 
 
-def message(exchange: Exchange, item: Item, payload: bytes, *, is_queue: bool) -> web.Response:
-    """Return a message: its body, its headers, and its links; with the lock if the account holds it."""
-    return message_of(exchange, item, body_of(item, payload), is_queue=is_queue)
-
-
-def message_of(
-    exchange: Exchange, item: Item, content: tuple[str, bytes], *, is_queue: bool
+async def message(
+    exchange: Exchange, item: Item, payload: bytes, *, is_queue: bool
 ) -> web.Response:
-    """Return a message of which content type and body are rendered already."""
+    """Return a message: its body, its headers, and its links; with the lock if the account holds it."""
+    kind, body = await exchange.rendered(item, payload)
     place = exchange.destination(is_queue=is_queue)
     here = exchange.url(*place, "messages", item.id)
-    kind, body = content
     headers = headers_of(item, exchange.reply_url)
     headers.append(("Content-Location", here))
     links = [Link("self", here), exchange.link("generator", *place)]

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pubqueue.faces.http.host import expect
 from pubqueue.faces.http.problems import ProblemError, bad_request, not_found, refused
 from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.exchange import answer, of_either, only_if_new, wait_of
-from pubqueue.faces.rest.star.consuming import Verdict, message, message_of, nothing, prefer, settle
+from pubqueue.faces.rest.star.consuming import Verdict, message, nothing, prefer, settle
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NUMBER, ItemId
 from pubqueue.rules.discovery import Describe
@@ -96,10 +95,11 @@ async def counts_of(exchange: Exchange, depth: int) -> dict[str, int]:
     if entry is None or not entry.node.config.queueing:
         return {"messages": depth}
     return {
-        "messages": entry.queued + entry.locked + entry.delayed + entry.dead,
+        "messages": entry.queued + entry.locked + entry.delayed + entry.held + entry.dead,
         "queued": entry.queued,
         "locked": entry.locked,
         "delayed": entry.delayed,
+        "held": entry.held,
         "dead": entry.dead,
     }
 
@@ -140,6 +140,9 @@ async def _check_same(exchange: Exchange, settings: Settings, *, manage: bool) -
         raise refused(no)
 
 
+_FORM: Final = msgspec.json.Decoder(dict[str, str | int | float | bool | list[str]])
+
+
 def form_of(body: bytes) -> dict[str, Sequence[str]]:
     """Return the fields of a form that is sent as a JSON object.
 
@@ -150,7 +153,7 @@ def form_of(body: bytes) -> dict[str, Sequence[str]]:
     if not body.strip():
         return {}
     try:
-        found = msgspec.json.decode(body, type=dict[str, str | int | float | bool | list[str]])
+        found = _FORM.decode(body)
     except (msgspec.DecodeError, RecursionError):
         raise bad_request(
             "the body is a JSON object of fields of the node's form, with their values"
@@ -201,13 +204,13 @@ async def item_of(exchange: Exchange, *, is_queue: bool | None) -> tuple[Item, b
 async def get_of_queue(exchange: Exchange) -> web.Response:
     """Return a message of a queue to owners, publishers, and its holder."""
     item, payload = await item_of(exchange, is_queue=True)
-    return message(exchange, item, payload, is_queue=True)
+    return await message(exchange, item, payload, is_queue=True)
 
 
 async def get_of_topic(exchange: Exchange) -> web.Response:
     """Return a message of a topic."""
     item, payload = await item_of(exchange, is_queue=False)
-    return message_of(exchange, item, await exchange.rendered(item, payload), is_queue=False)
+    return await message(exchange, item, payload, is_queue=False)
 
 
 async def get_of_node(exchange: Exchange) -> web.Response:
@@ -215,7 +218,7 @@ async def get_of_node(exchange: Exchange) -> web.Response:
     described = await exchange.described()
     is_queue = described.node.config.queueing
     item, payload = await item_of(exchange, is_queue=is_queue)
-    return message(exchange, item, payload, is_queue=is_queue)
+    return await message(exchange, item, payload, is_queue=is_queue)
 
 
 async def delete_of_queue(exchange: Exchange) -> web.Response:
@@ -270,8 +273,7 @@ async def last(exchange: Exchange) -> web.Response:
     found: Retrieved = await exchange.ask(Retrieve(exchange.by, exchange.node, newest=1))
     if not found.items:
         return await _after(exchange, 0)
-    item, payload = found.items[-1]
-    response = message_of(exchange, item, await exchange.rendered(item, payload), is_queue=False)
+    response = await message(exchange, *found.items[-1], is_queue=False)
     prefer(response, wait)
     return response
 
@@ -315,11 +317,7 @@ async def _after(exchange: Exchange, number: int) -> web.Response:
     if found is None:
         return nothing(exchange, wait)
     (item, payload), has_gap = found
-    del found
-    await expect(len(payload))
-    content = await exchange.rendered(item, payload)
-    del payload
-    response = message_of(exchange, item, content, is_queue=False)
+    response = await message(exchange, item, payload, is_queue=False)
     if has_gap and number:
         response.headers.add(*GAP)
     prefer(response, wait)

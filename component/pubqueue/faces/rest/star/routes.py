@@ -33,7 +33,7 @@ _FORM_FIELDS: Final = {
     },
 }
 _COUNTS: Final = fields(
-    {"messages": _COUNT}, dict.fromkeys(("queued", "locked", "delayed", "dead"), _COUNT)
+    {"messages": _COUNT}, dict.fromkeys(("queued", "locked", "delayed", "held", "dead"), _COUNT)
 )
 _REGISTRATION: Final = fields(dict.fromkeys(("id", "rel", "href", "secret"), TEXT))
 _BYTES: Final[dict[str, Any]] = {}

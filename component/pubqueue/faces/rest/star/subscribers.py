@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 from lxml import etree
 
-from pubqueue.faces.http.host import allow, expect, send, send_pieces
+from pubqueue.faces.http.host import allow, send, send_pieces
 from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.faces.push import targets
 from pubqueue.faces.rest import items, push
@@ -334,7 +334,6 @@ async def _send_counts(exchange: Exchange, stream: web.StreamResponse) -> None:
 async def _send_message(
     exchange: Exchange, stream: web.StreamResponse, item: Item, payload: bytes
 ) -> None:
-    await expect(len(payload))
     kind, body = await exchange.rendered(item, payload)
     del payload
     await send_pieces(stream, _message(exchange, item, kind, body), len(body))

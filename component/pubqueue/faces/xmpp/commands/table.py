@@ -24,7 +24,7 @@ from pubqueue.faces.xmpp.commands.steps import Command, CommandStep, Field, Form
 from pubqueue.faces.xmpp.xml.fields import FIELDS, VALUES, shown_new, wanted
 from pubqueue.faces.xmpp.xml.payload import to_text
 from pubqueue.model.entities import AccessModel, NodeName, State
-from pubqueue.model.replies import Power
+from pubqueue.model.replies import Found, Power
 from pubqueue.operations.items import CHOICES, CHOSEN_FROM, ITEMS, PEEK
 from pubqueue.operations.model import Given, ago, stamp
 from pubqueue.operations.nodes import CREATE, QUEUES
@@ -67,8 +67,9 @@ def _queue_in_words(row: Row, page: NodePage) -> str:
     return f"{cells['state']}: {counts}, {cells['dead']} dead"
 
 
-def _show_workers(page: WorkerPage, given: Given) -> Result:
-    answer = WORKERS.answer(page, given)
+def _show_workers(reply: WorkerPage | Found, given: Given) -> Result:
+    answer = WORKERS.answer(reply, given)
+    page: WorkerPage = reply.page if isinstance(reply, Found) else reply
     held = [_held(worker) for worker in page.workers]
     rows = tuple((*row[:-1], (what,)) for row, what in zip(answer.rows, held, strict=True))
     words = (
@@ -260,8 +261,8 @@ BY_HAND: Final[Mapping[str, Command]] = {
 # fmt: off
 ORDER: Final = (
     "overview", "queues", "workers", "events", "pause", "resume", "pause-publishing", "resume-publishing",
-    "items", "dead", "reasons", "deaths", "peek", "item", "redrive", "discard", "cancel", "release", "purge",
-    "end-subscription", "members", "affiliate", "get-pending",
+    "items", "dead", "reasons", "deaths", "peek", "item", "redrive", "discard", "cancel", "release", "signal", "purge",
+    "quiet-worker", "resume-worker", "end-subscription", "members", "affiliate", "get-pending",
     "schedules", "schedule-show", "schedule-add", "schedule-change", "schedule-remove", "schedule-pause",
     "schedule-resume", "schedule-fire",
     "registrations", "registration-disable", "registration-enable", "registration-end",

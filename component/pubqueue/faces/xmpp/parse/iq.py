@@ -199,6 +199,9 @@ WORDS: Final = {full(word): listed for word, listed in {
     "x:meta":         _words("priority delay ttl group"),
     "x:lock":         _words("token"),
     "x:outcome":      _words("type delay reason"),
+    "x:hold":         _words("within then", "x:signal x:carry"),
+    "x:carry":        _words(""),
+    "x:signal":       _words("node item name id"),
     "x:touch":        _words("node seconds", None),
     "x:redrive":      _words("node to", None),
     "x:item":         _words("id"),
@@ -235,7 +238,7 @@ OF_GET: Final = {full(word): listed for word, listed in {
 """Those of an IQ that only asks, where they differ."""
 
 SEVERAL: Final = frozenset(map(full, (
-    "p:item", "q:item", "x:item", "x:part", "o:affiliation", "o:subscription", "b:order",
+    "p:item", "q:item", "x:item", "x:part", "x:signal", "o:affiliation", "o:subscription", "b:order",
 )))
 """The elements of which a request may have several: all count, or they say which does."""
 

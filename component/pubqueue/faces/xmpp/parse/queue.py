@@ -18,6 +18,7 @@ from pubqueue.faces.xmpp.xml.refusals import (
 )
 from pubqueue.model.entities import NO_TIME, Draft, Headers, ItemId, Millis, NodeName, account_of
 from pubqueue.model.transactions import Mark, OnTaken, Totals, key_of
+from pubqueue.model.waits import AtDeadline
 from pubqueue.rules.commit import CommitVersion, Part
 from pubqueue.rules.dead_letters import Redrive
 from pubqueue.rules.publication import Publish
@@ -25,6 +26,7 @@ from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
 from pubqueue.rules.unlock import Touch
 from pubqueue.rules.validity import HIGHEST_NUMBER
+from pubqueue.rules.waits import Hold, Signal
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -343,6 +345,10 @@ def _metadata(meta: _Meta) -> tuple[int, Millis, Millis | None, Headers]:
 
 # Reads retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and our extensions touch and redrive.
 
+HOLD: Final = ns.tag(ns.PUBQUEUE, "hold")
+
+_UNLOCKED: Final = (ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
+
 MAX_REASON_LENGTH: Final = 1023
 """Maximum characters of a worker's reason; the rest is cut off."""
 
@@ -390,8 +396,66 @@ def retract_from_queue(iq: Iq) -> Request | StanzaError:
 
 
 def unlock(iq: Iq) -> Request | StanzaError:
-    """Read an unlock (XEP-0254 2.4); the item may be in either namespace (row 6)."""
-    return _settle(iq, Verb.UNLOCK, ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
+    """Read an unlock (XEP-0254 2.4), or with `<hold/>` beside it a hold; the item may be in either namespace (row 6)."""
+    wait = [beside for beside in iq.child.children[1:] if beside.tag == HOLD]
+    if wait:
+        return _hold(iq, wait[0])
+    return _settle(iq, Verb.UNLOCK, *_UNLOCKED)
+
+
+def _hold(iq: Iq, wait: Element) -> Hold | StanzaError:
+    """Read what an item waits for; an extension of ours."""
+    node = node_of(iq.verb)
+    if isinstance(node, StanzaError):
+        return node
+    ids = ids_of(iq.verb, *_UNLOCKED)
+    if len(ids) != 1:
+        return ITEM_REQUIRED if not ids else bad_request(text="hold: one item at a time")
+    try:
+        token = _named_lock(iq, wait)
+        names, carry = _waits_for(wait)
+        then = AtDeadline(wait.get("then") or AtDeadline.DELIVER.value)
+        within = span_of(wait.get("within"))
+    except ValueError as problem:
+        return bad_request(text=f"hold: {problem}")
+    return Hold(iq.by, node, ids[0], names, within, then, carry, token)
+
+
+def _named_lock(iq: Iq, wait: Element) -> int | None:
+    """Return the token of the lock that is named beside a hold."""
+    token = None
+    for beside in iq.child.children[1:]:
+        if beside.tag == ns.tag(ns.PUBQUEUE, "lock"):
+            token = int(beside.get("token") or "")
+        elif beside is not wait:
+            raise ValueError("the request contains an unknown element")
+    return token
+
+
+def _waits_for(wait: Element) -> tuple[tuple[str, ...], str | None]:
+    """Return the names of the signals, and what the item carries."""
+    names: list[str] = []
+    carry = None
+    for child in wait.children:
+        if child.tag == ns.tag(ns.PUBQUEUE, "signal"):
+            names.append(child.get("name") or "")
+        elif child.tag == ns.tag(ns.PUBQUEUE, "carry") and carry is None:
+            carry = child.text
+        else:
+            raise ValueError("it contains signals, and one carry at most")
+    return tuple(names), carry
+
+
+def signal(iq: Iq) -> Request | StanzaError:
+    """Read a signal to an item; an extension of ours. Without an id it is another one each time."""
+    words = iq.child
+    node = node_of(words)
+    if isinstance(node, StanzaError):
+        return node
+    item, name = words.get("item"), words.get("name") or ""
+    if not item:
+        return ITEM_REQUIRED
+    return Signal(iq.by, node, ItemId(item), name, words.text, words.get("id") or iq.new_id())
 
 
 def touch(iq: Iq) -> Request | StanzaError:

@@ -74,6 +74,7 @@ FEATURES: Final = (
     ns.PUBQUEUE,
     replies.FEATURE,
     replies.PROGRESS,
+    replies.HOLD,
     *pages.FEATURES,
     ns.COMMANDS,
     ns.RSM,

@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.payload import render
-from pubqueue.faces.xmpp.xml.stanza import MAX_PAYLOAD_BYTES, attribute, quoted, stamp
+from pubqueue.faces.xmpp.xml.stanza import (
+    MAX_PAYLOAD_BYTES,
+    attribute,
+    escape,
+    quoted,
+    stamp,
+)
 from pubqueue.model import notices
-from pubqueue.model.entities import mark_of
+from pubqueue.model.entities import Millis, mark_of
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.model.entities import Headers, Item, Jid, Millis
+    from pubqueue.model.entities import Headers, Item, Jid
+    from pubqueue.model.waits import Wait
 
 # the constant parts
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
@@ -178,7 +185,8 @@ def _delivery(what: notices.Deliver, service: str, name: str) -> bytes:
         f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
     )
     deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
-    beside = "" if item.acquired == 1 and not item.headers else _beside(item, service)
+    plain = item.acquired == 1 and not item.headers and item.wait is None
+    beside = "" if plain else _beside(item, service)
     failed = f' failed="{item.failed}"' if item.failed else ""
     tail = (
         f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}"{failed} '
@@ -198,7 +206,21 @@ def carried(what: notices.Deliver, service: str, name: str) -> bytes:
 def _beside(item: Item, service: str) -> str:
     """Return the count of attempts, if it is not the first (row 30), and the publisher's headers."""
     late = _late(item.published, service) if item.acquired > 1 else ""
-    return late + render(item.headers)
+    return late + render(item.headers) + ("" if item.wait is None else _waited(item.wait))
+
+
+def _waited(wait: Wait) -> str:
+    """Return what woke an item, what it carries, and the signals that have come; an extension of ours."""
+    woken = "" if wait.woken is None else f' woken="{wait.woken.value}"'
+    carry = f"<carry>{escape(wait.carry)}</carry>" if wait.carry else ""
+    came = "".join(
+        [
+            f'<signal id="{quoted(one.id)}" name="{quoted(one.name)}" by="{quoted(one.by)}" '
+            f'stamp="{stamp(Millis(one.at))}">{escape(one.data)}</signal>'
+            for one in wait.came
+        ]
+    )
+    return f'<wait xmlns="{ns.PUBQUEUE}"{woken}>{carry}{came}</wait>'
 
 
 def _late(published: Millis, service: str) -> str:

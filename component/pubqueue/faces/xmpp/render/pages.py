@@ -96,7 +96,7 @@ def _item(shown: replies.ItemEntry) -> bytes:
         group=item.group or None,
         published=stamp(item.published),
         publisher=item.publisher,
-        not_before=None if item.due is None else stamp(item.due),
+        not_before=None if item.due is None or item.finish else stamp(item.due),
         expires=None if item.expires is None else stamp(item.expires),
         acquired=item.acquired,
         failed=item.failed,
@@ -107,6 +107,12 @@ def _item(shown: replies.ItemEntry) -> bytes:
         txn_app=app,
         txn_version=version,
     )
+    if (finish := item.finish) is not None:
+        words += _words(
+            delivered=None if finish.delivered is None else stamp(finish.delivered),
+            done=stamp(finish.at),
+            worker=finish.worker,
+        )
     if letter is not None:
         words += _words(
             death=letter.number,
@@ -133,6 +139,7 @@ def _node(entry: replies.NodeEntry) -> bytes:
         queued=entry.queued,
         locked=entry.locked,
         delayed=entry.delayed,
+        held=entry.held or None,
         dead=entry.dead,
         subscribers=entry.node.subscriptions,
         window_free=entry.window_free,

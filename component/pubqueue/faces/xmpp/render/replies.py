@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.faces.xmpp.xml.stanza import Element
-    from pubqueue.model.decision import Done, Redriven, Request, Retrieved, Touched
+    from pubqueue.model.decision import Done, Redriven, Request, Retrieved, Signaled, Touched
     from pubqueue.model.entities import Item, Jid, Millis, Subscription
     from pubqueue.model.transactions import (
         Committed,
@@ -205,6 +205,15 @@ def touched(reply: Touched, _service: str) -> bytes:
     return f'<touch xmlns="{ns.PUBQUEUE}" node="{attribute(reply.node)}">{items}</touch>'.encode()
 
 
+def signaled(reply: Signaled, _service: str) -> bytes:
+    """Return the state of the item that got the signal, and whether it had it already."""
+    words = (
+        f'node="{attribute(reply.node)}" item="{attribute(reply.id)}" state="{reply.state.value}"'
+    )
+    again = ' again="true"' if reply.again else ""
+    return f'<signaled xmlns="{ns.PUBQUEUE}" {words}{again}/>'.encode()
+
+
 def redriven(reply: Redriven, _service: str) -> bytes:
     """Return the number of requeued dead items."""
     node = attribute(reply.node)
@@ -357,6 +366,7 @@ def beyond(request: Request, wanted: str) -> Refused | None:
 
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 PROGRESS: Final = f"{ns.PUBQUEUE}#commit-progress"
+HOLD: Final = f"{ns.PUBQUEUE}#hold"
 
 
 def skipped(reply: Skipped) -> str:

@@ -72,6 +72,8 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#unused_expire", "text-single", "Seconds until a queue that is not used is deleted; empty: never", "unused_expire"),
     Field("x-queueing#expired", "list-single", "What becomes of items whose lifetime is over", "expired"),
     Field("x-queueing#keep_done", "boolean", "Items that were retracted by their workers are kept and can be brought back", "keep_done"),
+    Field("x-queueing#done_ttl", "text-single", "Seconds for which a done item is kept; empty: any time", "done_ttl"),
+    Field("x-queueing#done_max", "text-single", "Number of done items that are kept; empty: any", "done_max"),
     Field("x-queueing#max_failures", "text-single", "Number of failures after which an item is dead", "max_failures"),
     Field("x-queueing#dead_letter_node", "text-single", "Node that receives dead items; empty: they stay in this node", "dead_letter_node"),
     Field("x-queueing#dead_ttl", "text-single", "Seconds until a dead item is deleted; empty: never", "dead_ttl"),
@@ -85,6 +87,8 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("x-queueing#max_queue_requests", "text-single", "Maximum number of parallel requests of a subscriber", "max_queue_requests"),
     Field("x-queueing#group_limit", "text-single", "Maximum number of items of a group in flight", "group_limit"),
     Field("x-queueing#group_ahead", "boolean", "Send items of a group ahead of the end of earlier ones, in order, to one worker", "group_ahead"),
+    Field("x-queueing#fair", "list-single", "Whose item is next: shares of the workers' time", "fair"),
+    Field("x-queueing#weights", "text-multi", "Weights of groups with fair shares, group=weight, one per line", "weights"),
     Field("x-queueing#rate", "text-single", "Maximum deliveries per second, such as 5 or 0.5; empty: no limit", "rate"),
     Field("x-queueing#qos", "list-single", "How items are delivered to workers that offer urn:xmpp:qos", "qos"),
     Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable"),
@@ -164,7 +168,7 @@ def sentence(refused: Refused) -> str:
     reason, setting = refused.reason, refused.setting
     if not setting or not reason.startswith(setting):
         return reason
-    return _NAMES[setting] + reason[len(setting) :]
+    return field_name(setting) + reason[len(setting) :]
 
 
 def shown(config: NodeConfig) -> dict[str, str]:
@@ -332,6 +336,8 @@ VALUES: Final[dict[str, str]] = {
     "headline":    "a message for online subscribers only",
     "publisher":   "its publisher",
     "none":        "nobody",
+    "off":         "the highest priority, then the oldest",
+    "group":       "of the group that has used the least",
     "":               "as the queue is set",
     "unacknowledged": "as messages, which are not answered",
     "acknowledged":   "in requests that the client answers",

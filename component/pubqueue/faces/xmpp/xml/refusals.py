@@ -129,6 +129,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.ITEM_FORBIDDEN:           bad_request("item-forbidden"),
     Refusal.PAYLOAD_REQUIRED:         PAYLOAD_REQUIRED,
     Refusal.WINDOW_FULL:              StanzaError("wait",   "resource-constraint"),
+    Refusal.TOO_MANY_SIGNALS:         StanzaError("wait",   "resource-constraint",     "too-many-signals", namespace=ns.PUBQUEUE),
     Refusal.TOO_MANY_WAITING:         StanzaError("wait",   "resource-constraint"),
     Refusal.MOVED:                    StanzaError("modify", "gone"),  # with the URI
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,

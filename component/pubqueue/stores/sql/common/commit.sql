@@ -77,14 +77,22 @@ DELETE FROM txn WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id
 -- sweep_attempts: attempts without any rows left
 DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
--- sweep_items: a slice of the items whose contents belong to no node
-DELETE FROM item WHERE seq IN (
-    SELECT i.seq FROM contents c %(join)s item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
-);
+-- orphans: a slice of the items whose contents belong to no node, and of their bytes; headers of those that have not died and wait for a reply
+SELECT seq, id, publisher, headers, acquired, failed FROM (
+    SELECT seq, id, publisher, headers, acquired, failed, sum(size) OVER (ORDER BY seq) - size AS before FROM (
+        SELECT i.seq, i.id, i.publisher, CASE WHEN i.death IS NULL AND i.headers LIKE '%"reply-to"%' THEN i.headers END AS headers,
+            i.acquired, i.failed, i.size
+        FROM contents c %(join)s item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
+    ) AS found
+) AS summed WHERE before < $2;
 
--- sweep_done: a slice of the done items of a queue
+-- sweep_done: a slice of the done items of a queue, and of their bytes
 DELETE FROM done_item WHERE seq IN (
-    SELECT d.seq FROM contents c %(join)s done_item d ON d.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
+    SELECT seq FROM (
+        SELECT seq, sum(size) OVER (ORDER BY seq) - size AS before FROM (
+            SELECT d.seq, d.size FROM contents c %(join)s done_item d ON d.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
+        ) AS found
+    ) AS summed WHERE before < $2
 );
 
 -- sweep_places: a slice of the places of items whose contents belong to no node

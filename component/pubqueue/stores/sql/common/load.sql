@@ -5,10 +5,13 @@ SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= $1 ORDER 
 
 -- due_lives: unlocked items that have expired
 SELECT %(item)s FROM item i
-WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <= $1 ORDER BY i.expires LIMIT $2;
+WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed', 'held') AND i.expires <= $1 ORDER BY i.expires LIMIT $2;
 
 -- due_delayed: delayed items that are due
 SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= $1 ORDER BY i.due LIMIT $2;
+
+-- due_held: held items whose time is over
+SELECT %(item)s FROM item i WHERE i.state = 'held' AND i.due IS NOT NULL AND i.due <= $1 ORDER BY i.due LIMIT $2;
 
 -- due_leases: subscriptions whose lease has ended, or is due for its reminder
 SELECT %(subscription)s

@@ -196,6 +196,9 @@ SELECT mark FROM feeding ORDER BY mark LIMIT $1;
 -- forwarded_to: notices for an instance, with marks between two texts
 SELECT mark, notices FROM forwarded WHERE mark > $1 AND mark < $2 ORDER BY mark LIMIT $3;
 
+-- count_apps: how many apps have names between two, counted up to a limit
+SELECT count(*) FROM (SELECT 1 FROM txn_app WHERE name >= $1 AND name < $2 LIMIT $3) a;
+
 -- attempts_of: the staged totals of each attempt of an open version
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id

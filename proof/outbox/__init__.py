@@ -1,0 +1,1 @@
+"""Relays of an outbox, killed at random moments."""
