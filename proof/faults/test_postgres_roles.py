@@ -88,7 +88,8 @@ async def test_a_password_is_shown_nowhere(postgres, tmp_path, monkeypatch, give
         assert (status, "password authentication failed" in said) == (1, True), said
         seen += [said, program.log]
     assert not re.search(f"{SECRET}|{WRONG}", "\n".join(seen))
-    assert "batch.lost" in program.log
+    # The batch of "b" is lost; or a batch before it, of which nobody knows whether it was committed, holds it up.
+    assert re.search(r"event=batch\.(lost|stalled)", program.log), program.log
 
 
 def set_all(monkeypatch, variables):
