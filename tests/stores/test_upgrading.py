@@ -26,6 +26,7 @@ from pubqueue.stores.sqlite.instances import alone
 
 SERVED = "a process of another version serves from it; stop that first"
 LIVES = "SELECT pg_advisory_lock_shared(%s, 7)"
+DIES = "SELECT pg_advisory_unlock_shared(%s, 7)"
 
 
 class Unwatched:
@@ -100,6 +101,7 @@ class OnPostgres:
         with psycopg.connect(self.address, autocommit=True) as connection:
             connection.execute(LIVES, (LOCK,))
             yield
+            connection.execute(DIES, (LOCK,))  # its end alone is noticed a moment later
 
     @contextmanager
     def brought_up(self):
