@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -113,7 +114,9 @@ def titles(*pids):
     found = []
     for pid in pids:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        found += [Path(f"/proc/{one}/cmdline").read_bytes().decode() for one in (pid, *children)]
+        for one in (pid, *children):
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                found.append(Path(f"/proc/{one}/cmdline").read_bytes().decode())
     return found
 
 
