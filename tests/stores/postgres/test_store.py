@@ -261,6 +261,8 @@ BACKENDS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pubqueue'"
 )
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+NOBODY = 1
+"""A port at which nobody is: for connections from now on the server has gone."""
 
 
 @pytest.fixture
@@ -376,11 +378,13 @@ async def test_no_request_is_answered_before_the_server_is_back(
     store, wire, postgres, moment, expected
 ):
     wire.cut = moment
+    there, wire.beyond = wire.beyond, NOBODY
     batch = asyncio.create_task(make(store, add("i1")))
     await wire.was_cut.wait()
     await asyncio.to_thread(postgres.kill)
     assert not batch.done()
     postgres.start()  # here: it ends with the thread that started it
+    wire.beyond = there
     if moment == "after":
         await batch
     else:
@@ -390,7 +394,7 @@ async def test_no_request_is_answered_before_the_server_is_back(
 
 
 async def test_a_store_that_was_closed_meanwhile_reports_an_unknown_outcome(store, wire, postgres):
-    wire.cut = "after"
+    wire.cut, wire.beyond = "after", NOBODY
     batch = asyncio.create_task(make(store, add("i1")))
     await wire.was_cut.wait()
     await asyncio.to_thread(postgres.kill)
@@ -515,7 +519,7 @@ async def test_a_batch_whose_asker_has_gone_is_over_before_the_next(store):
 
 async def test_a_password_is_not_in_what_goes_wrong(postgres, wire, caplog):
     store = PostgresStore(wire.address(postgres.address.replace("@", ":pa55word@")))
-    wire.beyond = 1  # nobody is there
+    wire.beyond = NOBODY
     with pytest.raises(ForeignStoreError) as refused:
         await store.open()
     said = [str(refused.value), repr(refused.value.__cause__), repr(store), caplog.text]
