@@ -15,7 +15,7 @@ from harness.stores.store_contents import contents, nodes, recount
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from harness.clients.crowd import Crowd, Delivery
 
@@ -56,13 +56,14 @@ class Stubborn:
                 break
             await self.publish([f"{turn}.{number}" for number in range(5)])
 
-    async def fill(self, payload: str) -> None:
-        """Publish large items until there is no room for them."""
+    async def fill(self, payload: str, is_full: Callable[[], bool]) -> None:
+        """Publish large items until one is refused and there is no room for them: it may be refused for something else before."""
         for number in itertools.count():
             answer = await self._people.publish(f"large{number}", payload=payload)
             if answer != "result":
                 self._waits("large", answer)
-                break
+                if is_full():
+                    break
 
     async def work(self, delivery: Delivery) -> None:
         """Retract until it is answered."""
