@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 
 from pubqueue import ConfigurationError, Failed, Handlers, Items, Reject, Release, Worker
 from pubqueue.testing import Service
+from pubqueue_xeps.client.threads import in_thread
+from pubqueue_xeps.worker import dispatcher
 from pubqueue_xeps.worker.batches import Batches
 
 LONG = 3600
 """Seconds within which no batch is called for its time."""
-SOON = 1
-"""Seconds within which all that was published is here, on any machine."""
+SOON = 0.05
+"""Seconds after which a batch that is not full is called."""
 
 
 class Flight(msgspec.Struct):
@@ -50,8 +52,27 @@ def ids(items):
     return [item.id for item in items]
 
 
+def together(*sizes):
+    """Return a middleware that lets so many items into their batch in one turn of the loop, and then so many others.
+
+    However slowly they come, no batch is called for its time while others of it are on their way.
+    """
+    groups = iter([group for size in sizes for group in [(size, [], asyncio.Event())] * size])
+
+    async def gathering(item, call_next):
+        size, here, complete = next(groups)
+        here.append(item)
+        if len(here) == size:
+            complete.set()
+            await turns()
+        await complete.wait()
+        await call_next(item)
+
+    return gathering
+
+
 async def test_a_full_batch_is_called_at_once_and_the_rest_when_its_time_is_over(service):
-    app, calls = Handlers(), []
+    app, calls = Handlers(together(3, 3, 1)), []
 
     @app.handler(batch=3, within=SOON)
     async def insert(items):
@@ -76,7 +97,7 @@ async def test_the_service_of_a_test_has_no_batch_wait(service):
 
 
 async def test_each_item_is_settled_by_itself_and_the_end_counts_for_the_others(service):
-    app, calls = Handlers(), []
+    app, calls = Handlers(together(5, 1)), []
 
     @app.handler(batch=5, within=SOON, retries=1, reject_on=KeyError)
     async def insert(items: Items, flights: list[Flight]) -> None:
@@ -131,8 +152,13 @@ async def test_a_plain_function_gets_blocking_items(service):
 
 
 @pytest.mark.parametrize("blocks", [False, True])
-async def test_after_the_time_limit_what_is_settled_stays_so(service, blocks):
-    app, go = Handlers(), threading.Event()
+async def test_after_the_time_limit_what_is_settled_stays_so(service, monkeypatch, blocks):
+    app, settled, go = Handlers(), threading.Event(), threading.Event()
+
+    def begun(call, name):
+        ended = in_thread(call, name)
+        assert settled.wait(TIMEOUT)  # the limit begins when the thread is at work
+        return ended
 
     async def waits(items):
         items.settle(items[0])
@@ -140,7 +166,10 @@ async def test_after_the_time_limit_what_is_settled_stays_so(service, blocks):
 
     def sleeps(items):
         items.settle(items[0])
+        settled.set()
         go.wait(TIMEOUT)
+
+    monkeypatch.setattr(dispatcher, "in_thread", begun)
 
     app.handler(batch=2, within=LONG, time_limit=0.05, retries=0)(sleeps if blocks else waits)
     publish(service, 2)
@@ -163,7 +192,7 @@ async def test_middleware_is_around_each_item(service):
             seen.append((item.id, error.outcome.reason))
             raise
 
-    app, calls = Handlers(noting), []
+    app, calls = Handlers(noting, together(2, 1)), []
 
     @app.handler(batch=2, within=SOON)
     async def insert(items):
