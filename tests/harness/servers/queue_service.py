@@ -191,11 +191,11 @@ class QueueService:
 
 
 def in_turn(*answers: Answer) -> Answer:
-    """Answer the first request by the first, and so on."""
-    left = iter(answers)
+    """Answer the first request by the first, and so on, and all later ones by the last: on a slow machine more are asked."""
+    left = deque(answers)
 
     def answer(iq: _Element) -> list[str]:
-        return next(left)(iq)
+        return (left.popleft() if len(left) > 1 else left[0])(iq)
 
     return answer
 
