@@ -5,8 +5,10 @@ import json
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import aiohttp
 import pytest
 from aiohttp import web
+from harness.operators.metrics_reader import Watcher
 from harness.operators.over_http import HttpOperator, HttpService
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
@@ -247,12 +249,16 @@ async def test_a_publish_without_an_answer_is_repeated_under_the_same_ids(servic
 async def test_a_publisher_waits_while_publishing_is_paused(service):
     root, etl = HttpOperator(service.url("root")), HttpOperator(service.url("etl"))
     await root.does("pause-publishing", "jobs")
-    async with etl.running("publish", "jobs", "1", "--id", "late") as process:
-        done = asyncio.ensure_future(process.communicate())
-        while not any("late" in str(row) for row in await root.rows("items", "jobs")):
-            assert not done.done(), "it waits"
-            await root.does("resume-publishing", "jobs")
-        assert await done == (b"late is in jobs.\n", b"")
+    refused = ("pubqueue_requests_refused_total", "publish-paused")
+    async with (
+        etl.running("publish", "jobs", "1", "--id", "late") as process,
+        aiohttp.ClientSession() as session,
+    ):
+        watcher = Watcher(service.port, session)
+        while not (await watcher.metrics()).get(refused):
+            assert process.returncode is None, "it waits"
+        await root.does("resume-publishing", "jobs")
+        assert await process.communicate() == (b"late is in jobs.\n", b"")
 
 
 async def test_control_c_ends_a_request_that_has_no_answer():
