@@ -27,7 +27,8 @@ from pubqueue_xeps.wire.refusals import Release
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-QUICK = Timings(answer=2, backoff_min=0.05, backoff_max=0.5)
+PATIENT = Timings(answer=TIMEOUT, backoff_min=0.05, backoff_max=0.5)
+"""Nothing is repeated, however slow the machine is: the tests look at what is sent."""
 NODES = """
 [[node]]
 name = "jobs"
@@ -75,7 +76,7 @@ def working(server):
 
     @asynccontextmanager
     async def working(app, node="jobs", requests=10):
-        async with worker_at(server, node=node, timings=QUICK, requests=requests) as worker:
+        async with worker_at(server, node=node, timings=PATIENT, requests=requests) as worker:
             worker.said = []
             send = session_of(worker).send
 
