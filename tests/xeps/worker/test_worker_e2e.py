@@ -130,8 +130,9 @@ async def test_the_lock_of_a_slow_worker_goes_to_another(server, leaping, worker
         await publish("i1", node="short")
         item = await anext(slow)
         async with worker_of("second@localhost/two", node="short") as quick:
+            coming = asyncio.ensure_future(anext(quick))  # what is not begun soon goes back
             await passes(1.1, leaping)
-            async with await anext(quick) as again:
+            async with await coming as again:
                 assert (again.id, item.attempt, again.attempt) == ("i1", 1, 2)
                 with pytest.raises(LockLost):
                     await item.retract()
