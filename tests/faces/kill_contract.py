@@ -40,14 +40,18 @@ queueing = true
 publishers = ["etl@{0}", "dev@{0}"]
 members = ["bee@{0}", "ann@{0}"]
 [node.options]
-"x-queueing#lock_timeout" = 2
+"x-queueing#lock_timeout" = {1}
 "x-queueing#lock_longest" = 600
 "x-queueing#max_failures" = 1000
 "x-queueing#backoff_min" = 0
 "x-queueing#dedup_window" = 3600
 "x-queueing#event_log" = true
 """
-"""A lock ends soon: where it is the account's, its item comes again only then if the answer with it was lost."""
+
+SOON: Final = 2
+LATE: Final = 600
+"""Seconds of a lock. Where it is the account's, its item comes again only at its end if the answer with it was lost: that is soon. Where it is
+a connection's, the item comes again with the end of that, and a lock that ends by its time is one that a client was too slow for."""
 
 GROUPS: Final = 4
 FEW, EACH = 3, 6
@@ -63,9 +67,9 @@ SPOKEN: Final = {"answered", "delivered"}
 """Points that follow a whole batch, whatever was in it; each is passed as often as there is something to say."""
 
 
-def jobs(service: str) -> str:
+def jobs(service: str, lock_timeout: int = SOON) -> str:
     """Return the node of the contract, for people of this host."""
-    return NODE.format(service)
+    return NODE.format(service, lock_timeout)
 
 
 class GoneError(Exception):

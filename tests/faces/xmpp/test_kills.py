@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from faces.kill_contract import Delivery, GoneError, KillContract, jobs
+from faces.kill_contract import LATE, Delivery, GoneError, KillContract, jobs
 from faces.xmpp.kill_hands import (
     HOST,
     AcknowledgedHand,
@@ -35,7 +35,7 @@ class TestXmpp(KillContract):
 
     @pytest.fixture
     def make_service(self, server):
-        return lambda folder, store: XmppService(folder, server, jobs(HOST), store)
+        return lambda folder, store: XmppService(folder, server, jobs(HOST, LATE), store)
 
     @pytest.mark.covers("Q-055")
     @pytest.mark.parametrize("point", ["committed", "answered", "delivered"])
@@ -43,8 +43,7 @@ class TestXmpp(KillContract):
         self, point, server, tmp_path, kept
     ):
         """Whether the item's holder got it nobody knows: it gets it again, and nobody else does."""
-        nodes = jobs(HOST).replace('lock_timeout" = 2', 'lock_timeout" = 600')
-        service = XmppService(tmp_path, server, nodes, kept.address)
+        service = XmppService(tmp_path, server, jobs(HOST, LATE), kept.address)
         etl, bee, ann = (
             XmppHand(service, f"{name}@{HOST}/x", {}) for name in ("etl", "bee", "ann")
         )
@@ -75,7 +74,7 @@ class TestAcknowledged(KillContract):
 
     @pytest.fixture
     def make_service(self, server):
-        return lambda folder, store: XmppService(folder, server, jobs(HOST), store)
+        return lambda folder, store: XmppService(folder, server, jobs(HOST, LATE), store)
 
 
 @pytest.mark.covers("QS-024", "QS-031")

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from faces.kill_contract import Delivery, GoneError, SharedKillContract, jobs
+from faces.kill_contract import LATE, Delivery, GoneError, SharedKillContract, jobs
 from faces.stomp.served.service import DOMAIN, StompService
 from harness.patience import TIMEOUT
 from harness.stores.recount import recount
@@ -82,7 +82,7 @@ class TestStomp(SharedKillContract):  # N12, N16
 
     @pytest.fixture
     def make_service(self):
-        nodes = jobs(DOMAIN) + RESULTS
+        nodes = jobs(DOMAIN, LATE) + RESULTS
         return lambda folder, store: StompService(folder, nodes=nodes, store=store)
 
     def also(self, trade, found):
