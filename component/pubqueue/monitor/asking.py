@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
@@ -201,7 +202,7 @@ def login_from(place: str) -> str:
 
 def after_too_many(wait: float) -> tuple[str, dict[str, str]]:
     """Return why a password is not checked: there were too many wrong ones; and the header that says when it is again."""
-    seconds = int(wait) + 1
+    seconds = math.ceil(wait)
     why = f"There were too many wrong attempts from your address. Try again in {seconds} s."
     return why, {"Retry-After": str(seconds)}
 

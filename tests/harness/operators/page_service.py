@@ -72,11 +72,17 @@ class Shown:
         await asyncio.gather(*(self.broker.handle(request) for request in requests))
 
 
+def _stands_still():
+    """Be the clock of the accounts: a peer that has to wait does so for as long as a test takes."""
+    return 0.0
+
+
 @asynccontextmanager
 async def shown(store="memory:", users=BOTH, proxies=()):
     settings = Settings(jid="queue.example", secret="s", store=store)
     admins = [Jid(f"{one.name}@{settings.jid}") for one in users if Role.ADMIN in one.roles]
-    accounts = Accounts(users, Principals(admins=admins, home="example"), settings.jid)
+    principals = Principals(admins=admins, home="example")
+    accounts = Accounts(users, principals, settings.jid, _stands_still)
     logins = Logins(accounts, time.time, b"s")
     monitor = Monitor(SERVICE, version="1.0", logins=logins, proxies=proxies)
     async with (
