@@ -196,9 +196,8 @@ FRAGMENT, PING = b"\0\x80abcd", b"\x89\x80abcd"
 
 async def raw(client, frames):
     """Send bytes of frames as they are."""
-    beside = client.socket.get_extra_info("socket").dup()
-    await asyncio.get_running_loop().sock_sendall(beside, frames)
-    beside.close()
+    with client.socket.get_extra_info("socket").dup() as beside:
+        await asyncio.get_running_loop().sock_sendall(beside, frames)
 
 
 @pytest.mark.parametrize("is_known", [False, True])
