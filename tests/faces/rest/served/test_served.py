@@ -8,7 +8,7 @@ import httpx
 from faces.rest.clients import follow, links
 from faces.rest.hornetq.steps import consumer, create, msg
 from faces.rest.served.service import SERVED, RestService, client_at
-from harness.patience import TIMEOUT
+from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.tls import certify
 from harness.starts import warm_start
 
@@ -47,11 +47,17 @@ async def test_it_may_be_on_the_server_of_the_page(tmp_path):
 
 
 async def test_a_service_that_stops_answers_waiting_requests(tmp_path):  # W21
-    async with RestService(tmp_path) as service, service.client("bee") as bee:
+    top = 'http = "127.0.0.2:0"'  # not that of REST
+    async with RestService(tmp_path, top=top) as service, service.client("bee") as bee:
+        host, port = re.findall(r"http\.listening.*?host=(\S+) port=(\d+)", service.log)[-1]
+
+        async def waits():
+            text = (await bee.get(f"http://{host}:{port}/metrics")).text
+            return "pubqueue_http_requests_waiting 1.0" in text
+
         to = await follow(bee, "/queues/jobs", "consumer")
         waiting = asyncio.create_task(bee.post(to, headers={"Accept-Wait": "50"}))
-        sent = asyncio.create_task(bee.post(to))  # on another connection, so the first one is read
-        assert (await sent).status_code == 503
+        await until(waits, every=LOOK)
         await service.stop()
         answer = await waiting
         assert answer.status_code == 503
