@@ -51,7 +51,7 @@ from pubqueue.faces.listener.budget import STRANGERS, Budget
 TOPIC = "projects/shop/topics/orders"
 PUBLISH, PULL = f"/{PUBLISHER}/Publish", f"/{SUBSCRIBER}/StreamingPull"
 CHECK = "/grpc.health.v1.Health/Check"
-SETTINGS, WINDOW_UPDATE = 4, 8
+SETTINGS, PING, WINDOW_UPDATE = 4, 6, 8
 CALM = 11
 
 
@@ -195,6 +195,13 @@ class Raw:
                     self.writer.write(frame(SETTINGS, flags=1))
                 if self.frames[-1] == (kind, number):
                     return body
+
+    async def is_read(self):
+        """Return when all that was said has been read: bytes that are not would reset the connection at its end."""
+        await self.until(SETTINGS, 0)
+        self.writer.write(frame(PING, b"all read"))
+        while await self.until(PING, 0) != b"all read":
+            pass
 
     async def end(self):
         """Read to the end of the connection."""
@@ -410,7 +417,8 @@ async def test_what_is_no_http_2_ends_without_a_connection_to_the_server(side, s
 class TestFew:
     @pytest.fixture
     def make_face(self, monkeypatch):
-        monkeypatch.setattr(module, "BOUNDS", module.Bounds(login=0.5, per_peer=2, per_user=1))
+        bounds = module.Bounds(login=3_600, per_peer=2, per_user=1)
+        monkeypatch.setattr(module, "BOUNDS", bounds)
         return lambda broker: clients.a_face(broker, GrpcSettings())
 
     async def test_connections_of_an_address_are_limited(self, side):
@@ -423,6 +431,9 @@ class TestFew:
         stub = Stub(channel, PUBLISHER, basic("etl"))
         await stub.CreateTopic(name=TOPIC)
         async with raw(side) as stranger:
+            await stranger.is_read()
+            for one in tuple(side.face.front.listener.connections):
+                one.look(monotonic() + 3_600)
             assert (await stranger.until(GOAWAY, 0))[4:8] == bytes(4)
             assert not await stranger.end()
         assert side.face.front.listener.counts.ended[Reason.LOGIN] == 1
@@ -435,7 +446,7 @@ class TestFew:
             prober.data(number, message(0), flags=END_STREAM)
             await prober.until(DATA, number)
             (one,) = side.face.front.listener.connections
-            one.look(monotonic() + 3_600)
+            one.look(monotonic() + 7_200)
             assert one.is_open
             (relay,) = side.face.front.relays.values()
             prober.writer.write(frame(RST_STREAM, CALM.to_bytes(4), stream=number))
