@@ -4,6 +4,7 @@ import asyncio
 import json
 import shlex
 import signal
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -639,8 +640,22 @@ async def test_two_instances_are_run_as_one(tmp_path, postgres):
             assert (await root.rows("queues"))[0]["state"] == state
 
 
+def patient(folder):
+    """Return `pubqueue` whose completion waits for the service as long as a test does, and not for two seconds."""
+    program = folder / "pubqueue"
+    lines = (
+        f"#!{sys.executable} -I",
+        "from pubqueue.cli import main, session",
+        f"session.QUICK = {TIMEOUT}",
+        'main(prog_name="pubqueue")',
+    )
+    program.write_text("\n".join(lines))
+    program.chmod(0o755)
+    return program
+
+
 async def test_a_shell_completes_names_of_nodes(prosody, tmp_path):
-    root = Operator(prosody)
+    root = Operator(prosody, program=patient(tmp_path))
     async with component(prosody, tmp_path, CONFIG):
         words = {"COMP_WORDS": "pubqueue pause j", "COMP_CWORD": "2"}
         said = await root.says(_PUBQUEUE_COMPLETE="bash_complete", **words)
