@@ -42,8 +42,8 @@ async def test_a_wrong_token_is_refused_and_the_right_one_logs_in(service, brows
         await page.goto(f"{service.place}/ui/queue?node=jobs")
         await page.fill("#password", "wrong")
         await page.keyboard.press("Enter")
-        assert await page.inner_text("[role=alert]") == "Wrong name, password or token."
-        assert await page.evaluate("document.activeElement.id") == "password"
+        await page.wait_for_selector("[role=alert]:text-is('Wrong name, password or token.')")
+        await page.wait_for_function("document.activeElement.id == 'password'")
         await page.fill("#password", LOOK)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("h1:has-text('jobs')")
