@@ -79,6 +79,14 @@ class Child:
         """Wait for its end; return the exit status, or minus the signal."""
         return await self.process.wait()
 
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; harmless if it has ended."""
+        if self.running:
+            with suppress(
+                ProcessLookupError
+            ):  # its own method may take the exit code from asyncio
+                os.kill(self.process.pid, number)
+
     async def kill(self) -> None:
         """Kill it and its group at once (SIGKILL); harmless if it has ended."""
         self._kill_group()
@@ -90,11 +98,7 @@ class Child:
         No process of its group is left, even if this is cancelled meanwhile.
         """
         try:
-            if self.running:
-                with suppress(
-                    ProcessLookupError
-                ):  # its own method may take the exit code from asyncio
-                    os.kill(self.process.pid, signal.SIGTERM)
+            self.send(signal.SIGTERM)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), grace)
         finally:

@@ -124,7 +124,7 @@ class Workers:
             case report.ToBeKilled():
                 self._note(f"{bot.name} is to be killed; items in hand: {bot.busy}")
                 assert bot.child is not None
-                bot.child.process.kill()
+                bot.child.send(signal.SIGKILL)
             case _:
                 bot.state = "working"
         self._tally.add(bot.name, line)

@@ -117,8 +117,8 @@ async def test_ctrl_c_ends_it_and_leaves_nothing(demo, tmp_path, scratch, moment
         if moment in line:
             break
     # twice, as an impatient user does
-    child.process.send_signal(signal.SIGINT)
-    child.process.send_signal(signal.SIGINT)
+    child.send(signal.SIGINT)
+    child.send(signal.SIGINT)
     async with asyncio.timeout(TIMEOUT):
         assert await child.wait() == 128 + signal.SIGINT
     ending = "pubqueue demo: interrupted; everything is ended and removed\n"

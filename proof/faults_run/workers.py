@@ -61,6 +61,8 @@ class Workers:
                 cwd=ROOT,
                 read=False,
             )
+            if self._ending:  # who stops the others has not seen this one
+                await child.stop(GRACE)
             code = await child.wait()
             # asked to end before it listens, it ends all the same
             expected = {0, -signal.SIGTERM} if self._ending else set()
@@ -69,15 +71,14 @@ class Workers:
 
     async def kill(self, name: str) -> None:
         """Kill the worker, once it is there."""
-        (await self._alive(name)).process.send_signal(signal.SIGKILL)
+        (await self._alive(name)).send(signal.SIGKILL)
 
     async def stall(self, name: str, seconds: float) -> None:
         """Stop the worker where it is, connection and locks and all, and let it go on later."""
         child = await self._alive(name)
-        child.process.send_signal(signal.SIGSTOP)
+        child.send(signal.SIGSTOP)
         await asyncio.sleep(seconds)
-        if child.running:  # who was killed meanwhile is gone, stopped or not
-            child.process.send_signal(signal.SIGCONT)
+        child.send(signal.SIGCONT)  # who was killed meanwhile is gone, stopped or not
 
     async def stop(self) -> None:
         """Let every worker finish what it has in hand, and end."""
