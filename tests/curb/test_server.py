@@ -51,9 +51,12 @@ async def test_a_client_that_misses_promised_heart_beats_releases_its_items_and_
 ):  # S04
     monkeypatch.setattr(connection, "BEATS", HeartBeats(10, 10))
     async with serving(tmp_path / "j") as (port, _):
-        other, silent = await greeted(port, CONNECT), await greeted(port, PROMISED)
+        other = await greeted(port, CONNECT)
         await other.receipt("SEND", b"hello", destination=".")
-        silent.subscribe()
+        silent = await RawClient.to(port, connect=False)
+        silent.say(PROMISED)
+        silent.subscribe()  # at once: from now on its silence counts
+        assert (await silent.hear()).command == "CONNECTED"
         assert (await silent.hear()).body == b"hello"
         other.subscribe()
         found = await silent.hear()
