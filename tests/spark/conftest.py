@@ -199,10 +199,13 @@ def settled(component):
 
 
 @pytest.fixture
-def in_the_middle(component, background):
-    """Let an accident happen when so many items are staged; returns what waits for its end."""
+def in_the_middle(component, background, accident, tmp_path):
+    """Let something happen when so many items are staged; returns the format to write with, and what waits for its end.
 
-    def in_the_middle(accident, *, after):
+    The format commits after it: whoever looks late finds the items still staged.
+    """
+
+    def in_the_middle(happen, *, after):
         def staged():
             with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
                 return store.execute("SELECT count(*) FROM staged").fetchone()[0]
@@ -211,11 +214,16 @@ def in_the_middle(component, background):
             return await asyncio.to_thread(staged) >= after
 
         async def watch():
-            await until(is_staged, every=LOOK, within=None)
-            await accident()
+            try:
+                await until(is_staged, every=LOOK, within=None)
+                await happen()
+            finally:
+                over.touch()
 
+        over = tmp_path / "over"
         watching = asyncio.run_coroutine_threadsafe(watch(), background.loop)
-        return lambda: watching.result(timeout=TIMEOUT)
+        source = accident(commit=spark_accidents.waiting_for(over))
+        return source, lambda: watching.result(timeout=TIMEOUT)
 
     return in_the_middle
 

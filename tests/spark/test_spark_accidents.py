@@ -143,9 +143,9 @@ def test_the_component_killed_while_a_batch_is_staged(sink, component, settled, 
         await component.kill()
         await component.start()
 
-    back = in_the_middle(kill_and_start, after=300)
+    source, back = in_the_middle(kill_and_start, after=300)
     # what it had received and not answered is never answered: the stream counts as silent
-    sink.save(sink.frame(4000), progressTimeout="2")
+    sink.save(sink.frame(4000), source, progressTimeout="2")
     back()
     settled(4000)
 
@@ -159,8 +159,8 @@ def test_the_component_killed_in_its_commit(sink, settled, doomed, point):
 
 
 def test_the_server_restarted_while_a_batch_is_staged(sink, prosody, settled, in_the_middle):
-    back = in_the_middle(prosody.restart, after=300)
-    sink.save(sink.frame(4000))
+    source, back = in_the_middle(prosody.restart, after=300)
+    sink.save(sink.frame(4000), source)
     back()
     settled(4000)
 

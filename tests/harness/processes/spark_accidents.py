@@ -7,7 +7,8 @@ it.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     Step = Callable[[Any], Any]
     Around = Callable[[Step, Any], Any]
 
+PAUSE: Final = 0.01
+"""Seconds between two looks."""
+
 
 def first(flag: Path) -> bool:
     """Return whether this is the first call about the flag, in whatever process."""
@@ -28,6 +32,17 @@ def first(flag: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def waiting_for(flag: Path) -> Around:
+    """Return what waits for the flag before it goes on."""
+
+    def wait(go: Step, given: Any) -> Any:
+        while not flag.exists():
+            time.sleep(PAUSE)
+        return go(given)
+
+    return wait
 
 
 def _as_it_is(go: Step, given: Any) -> Any:
