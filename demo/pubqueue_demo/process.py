@@ -82,9 +82,7 @@ class Child:
     def send(self, number: signal.Signals) -> None:
         """Send it a signal; harmless if it has ended."""
         if self.running:
-            with suppress(
-                ProcessLookupError
-            ):  # its own method may take the exit code from asyncio
+            with suppress(ProcessLookupError):  # its own method may take the exit code from asyncio
                 os.kill(self.process.pid, number)
 
     async def kill(self) -> None:

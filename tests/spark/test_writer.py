@@ -17,6 +17,7 @@ from pubqueue_spark import session
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.write import finish, open_write, task
 from pubqueue_spark.write.task import CHUNK, Pace
+from pubqueue_xeps.client import commits
 from pubqueue_xeps.wire.requests import transactions
 
 pytestmark = pytest.mark.e2e
@@ -79,11 +80,18 @@ def test_only_the_attempts_of_the_driver_are_seen_and_logged_in_one_line(
 
 
 @pytest.fixture
-def slowed(component, background):
-    """Let the long work of the service pause before each slice of ten items."""
+def slowed(component, background, monkeypatch):
+    """Let the long work of the service pause before each slice of ten items until the driver asks how far it is, which it does soon.
+
+    Returns the command by which it is as fast as ever.
+    """
+    monkeypatch.setattr(commits, "LATEST", commits.SOONEST)
     background.run(component.stop())
-    component.command = (sys.executable, harness.processes.slowed.__file__, "0.1", "10")
+    whole = component.command
+    slow = harness.processes.slowed.__file__
+    component.command = (sys.executable, slow, "asked", "5", "10")
     background.run(component.start())
+    return whole
 
 
 @pytest.mark.usefixtures("slowed")
@@ -91,12 +99,12 @@ def test_a_commit_outlasts_the_timeouts_as_long_as_it_advances(
     options, in_task, settled, caplog, monkeypatch
 ):
     monkeypatch.setattr(finish, "REPORT_EVERY", 0.0)
-    writer = batch(options, **MARK, progressTimeout="1", retries="0")
+    writer = batch(options, **MARK, progressTimeout="3", retries="0")
     done = in_task(0, 1, lambda: writer.write(iter(jobs(*range(200)))))
     began = time.monotonic()
     with caplog.at_level(logging.INFO, "pubqueue_spark"):
         writer.commit([done])
-    assert time.monotonic() - began > 40 * 0.1, "each half of it has twenty slices"
+    assert time.monotonic() - began > 3, "each half of it has twenty slices"
     *progress, line = [record.getMessage() for record in caplog.records]
     assert line.startswith("version 7 of 'nightly' to queue.localhost: 200 items, ")
     for half in ("judged", "committed, and moved to their nodes"):
@@ -126,6 +134,7 @@ def accidents(component, background, slowed, monkeypatch):
                 return
             seen.append(at_work)
             if what != "connection":
+                component.command = slowed  # when it comes back, nobody may ask any more
                 death = killed(component, comes_back=what == "service")
                 revivals.append(asyncio.run_coroutine_threadsafe(death, background.loop))
             for stream in session.pool().sessions.values():
