@@ -220,9 +220,8 @@ async def served_by_hand(pages):
     assert "queue.example.org" in said
     pages.write("/etc/pubqueue/pubqueue.toml", pages.text(ATTACH, "toml", 1))
     serve = pages.text(ATTACH, "sh", 6)
-    pages.machine.does(
-        "sh", "-c", f"{serve.strip()} > /root/serve.log 2>&1 & echo $! > /root/serve.pid"
-    )
+    # the shell itself opens the log, so that it is there when it is read
+    pages.machine.does("sh", "-c", f"exec > /root/serve.log 2>&1; {serve.strip()} &")
     wait = "tail -n +1 -f /root/serve.log | grep -m 1 -q ^ready:"
     await asyncio.to_thread(pages.machine.does, "timeout", "120", "sh", "-c", wait)
     await asyncio.to_thread(pages.type, ATTACH, 7)
