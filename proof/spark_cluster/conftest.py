@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 from harness.background import Background
+from harness.patience import TIMEOUT
 from harness.processes.program import Program, write_config
 from harness.servers.live import JOBS, listener
 
@@ -18,6 +19,8 @@ from pubqueue_demo.java import java_home
 from pubqueue_demo.prosody import Prosody
 
 PASSWORD = "hunter2hunter2"
+STARTING = 3 * TIMEOUT
+"""Seconds: a cluster starts three programs, one after the other."""
 ROOT = Path(__file__).parents[2]
 
 SESSION = {
@@ -47,7 +50,7 @@ def enter(background):
 
     @contextmanager
     def enter(context):
-        value = background.run(context.__aenter__(), 200)
+        value = background.run(context.__aenter__(), STARTING)
         try:
             yield value
         finally:

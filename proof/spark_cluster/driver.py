@@ -13,6 +13,8 @@ from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
 
+from harness.patience import TIMEOUT
+
 from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-STARTING: Final = 120.0
 WORKING: Final = 300.0
 ENDING: Final = 30.0
 SERVE: Final = Path(__file__).with_name("serve.py")
@@ -63,7 +64,7 @@ class Driver:
         return self.folder / "driver.log"
 
     def __enter__(self) -> Self:
-        self._child = self._background.run(self._start(), STARTING + 10)
+        self._child = self._background.run(self._start(), TIMEOUT + 10)
         self._line: Connection = Client(self._address, "AF_UNIX")  # type: ignore[assignment]
         return self
 
@@ -124,7 +125,7 @@ class Driver:
             self._command, name="driver", log=self.log, env=self._env, cwd=self.folder
         )
         try:
-            await child.wait_line("ready", timeout=STARTING)
+            await child.wait_line("ready", timeout=TIMEOUT)
         except BaseException:
             await child.kill()
             raise

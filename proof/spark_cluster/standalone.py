@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import pyspark
-from harness.patience import until
+from harness.patience import TIMEOUT, until
 
 from pubqueue_demo.process import Child, ChildError, read_log, spawn
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 HOSTS: Final = ("127.0.0.1", "127.0.0.2")
 JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-TIMEOUT: Final = 90.0
 POLL: Final = 0.05
 
 
