@@ -8,7 +8,7 @@ import re
 import sys
 
 import pytest
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, wait_until
 from harness.processes import doomed
 from harness.processes.program import Program
 from harness.servers.relay import Relay
@@ -16,6 +16,7 @@ from harness.stores.queue_store import assert_once
 
 from proof.spark_cluster import jobs
 from proof.spark_cluster.driver import JobFailedError
+from proof.spark_cluster.trial import HELD
 from pubqueue_demo.process import ChildError
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -97,8 +98,8 @@ def test_a_stream_whose_commit_log_lost_its_last_entry(driver, trial):
 def test_two_drivers_on_one_checkpoint(driver, driver_on, trial):
     """The first comes back when the second, which took it for dead, has done all of its work."""
     place = trial.stream
-    driver.send(jobs.stream, trial.fault("hang before commit"), **place)
-    trial.wait_for("hang before commit")
+    driver.send(jobs.stream, trial.fault(HELD), **place)
+    trial.wait_for(HELD)
     with driver_on("local[2,3]") as second:
         second.run(jobs.stream, trial.options, **place)
     assert_once(trial.store, 300, batches=3)
@@ -113,7 +114,7 @@ def test_a_component_killed_while_items_are_staged(driver, component, trial):
         await component.start()
 
     accident = trial.meanwhile(kill_and_start)
-    driver.run(jobs.write, trial.options | SOON, rows=4000)
+    driver.run(jobs.write, trial.fault(HELD) | SOON, rows=4000)
     accident.result(timeout=TIMEOUT)
     assert_once(trial.store, 4000)
 
@@ -132,7 +133,7 @@ def test_a_component_killed_in_mid_commit(driver, enter, configuration, trial, p
 @pytest.mark.usefixtures("component")
 def test_a_server_restarted_in_mid_batch(driver, trial, prosody):
     accident = trial.meanwhile(prosody.restart)
-    driver.run(jobs.write, trial.options, rows=4000)
+    driver.run(jobs.write, trial.fault(HELD), rows=4000)
     accident.result(timeout=TIMEOUT)
     assert_once(trial.store, 4000)
 
@@ -140,10 +141,12 @@ def test_a_server_restarted_in_mid_batch(driver, trial, prosody):
 @pytest.mark.usefixtures("component")
 def test_a_network_that_goes_silent_and_then_delivers_what_it_had(driver, enter, trial, prosody):
     """What the first stream was given arrives after all, when a second one has sent it again."""
+    mark = {"txnAppId": "silent", "txnVersion": "1"}
     with enter(Relay(prosody.host, prosody.c2s_port)) as relay:
-        accident = trial.meanwhile(lambda: relay.stall(6))
-        driver.run(jobs.write, trial.options | SOON | {"port": str(relay.port)}, rows=4000)
-        accident.result(timeout=TIMEOUT)
-    reconnects = re.findall(r"(\d+) reconnects", driver.log.read_text())
-    assert int(reconnects[-1]) > 0
+        relay.stall_after(100_000, 6)
+        where = trial.options | SOON | mark | {"port": str(relay.port)}
+        driver.run(jobs.write, where, rows=4000)
+    line = r"version 1 of 'silent' .* (\d+) reconnects"
+    (reconnects,) = wait_until(lambda: re.findall(line, driver.log.read_text()))
+    assert int(reconnects) > 0
     assert_once(trial.store, 4000)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from harness.background import Background
 
 TIMEOUT: Final = 120.0
+HELD: Final = "hang before commit"
+"""The fault of a write that commits when somebody says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,16 @@ class Trial:
     def meanwhile(
         self, accident: Callable[[], Awaitable[None]], *, after: int = 300
     ) -> Future[None]:
-        """Begin the accident when so many items are staged; returns what to wait for."""
+        """Begin the accident when so many items are staged; returns what to wait for.
+
+        The write that it befalls is one with the fault `HELD`: who looks late finds the items still staged.
+        """
 
         async def watch() -> None:
-            await until(lambda: staged(self.store) >= after, every=LOOK, within=None)
-            await accident()
+            try:
+                await until(lambda: staged(self.store) >= after, every=LOOK, within=None)
+                await accident()
+            finally:
+                self.note("go on")
 
         return asyncio.run_coroutine_threadsafe(watch(), self.background.loop)

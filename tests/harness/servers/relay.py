@@ -24,6 +24,8 @@ class Relay:
         self._carrying: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._until_stall: float = float("inf")
+        self._stall = 0.0
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._carry, self.host, 0)
@@ -47,11 +49,16 @@ class Relay:
         async with asyncio.timeout(TIMEOUT):
             await self._accepted.wait()
 
-    async def stall(self, seconds: float) -> None:
-        """Carry nothing for a while, and then the bytes that came in that time; connections stay up."""
-        self._flowing.clear()
-        await asyncio.sleep(seconds)
-        self._flowing.set()
+    def stall_after(self, byte_count: int, seconds: float) -> None:
+        """When so many bytes have come, carry nothing for a while, and then the bytes that came in that time; connections stay up."""
+        self._until_stall, self._stall = byte_count, seconds
+
+    def _came(self, byte_count: int) -> None:
+        self._until_stall -= byte_count
+        if self._until_stall <= 0:
+            self._until_stall = float("inf")
+            self._flowing.clear()
+            asyncio.get_running_loop().call_later(self._stall, self._flowing.set)
 
     async def _drop(self) -> None:
         for task in self._carrying:
@@ -79,6 +86,8 @@ class Relay:
     ) -> None:
         head = b""
         while data := await reader.read(65536):
+            if not watched:
+                self._came(len(data))
             await self._flowing.wait()
             writer.write(data)
             await writer.drain()
