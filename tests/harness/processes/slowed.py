@@ -1,8 +1,8 @@
 """`python slowed.py SECONDS SLICE serve ...`: pubqueue, whose long work waits SECONDS before each slice, of SLICE winners.
 
 The pause is a timer between two slices, so the service answers all others as ever: a commit of a given number of items
-takes at least a given time, on any machine. With `asked` before SECONDS, a pause ends when somebody asks how far the commit
-is: who asks sees every slice, unless he is silent for so long.
+takes at least a given time, on any machine. With `asked` before SECONDS, a pause ends when a client asks how far the commit
+is. An asker sees every slice, unless the next question takes longer than SECONDS to come.
 """
 
 from __future__ import annotations
