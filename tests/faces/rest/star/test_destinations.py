@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 import pytest
-from faces.rest.clients import follow, links
+from faces.rest.clients import follow, links, served
 from faces.rest.star.steps import post, settle, take
 from harness.http.clients import PLAIN
 from harness.patience import until
@@ -277,15 +277,14 @@ async def test_there_is_nothing_to_read_elsewhere(rest, path):
     assert (await (await rest.as_()).get(path)).status_code == 404
 
 
-async def test_many_readers_of_one_account_are_all_served(rest):  # R15
-    etl = await rest.as_()
-    async with httpx.AsyncClient(
-        **PLAIN, auth=etl.auth, limits=httpx.Limits(max_connections=200)
-    ) as many:
+async def test_many_readers_of_one_account_are_all_served(patient):  # R15
+    async with served(longest_wait=3600) as rest:  # none is answered before all of them wait
+        await rest.make("news", queueing=False)
+        etl = await rest.as_()
         to = await follow(etl, NEWS, "next")
-        waiting = [
-            asyncio.create_task(many.get(to, headers={"Accept-Wait": "30"})) for _ in range(150)
-        ]
-        await until(lambda: rest.face.waiting.count == len(waiting))
-        await post(etl, b"new", path=NEWS)
-        assert {one.content for one in await asyncio.gather(*waiting)} == {b"new"}
+        wait, limits = {"Accept-Wait": "3600"}, httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(**PLAIN, auth=etl.auth, limits=limits) as many:
+            waiting = [asyncio.create_task(many.get(to, headers=wait)) for _ in range(150)]
+            await until(lambda: rest.face.waiting.count == len(waiting))
+            await post(etl, b"new", path=NEWS)
+            assert {one.content for one in await asyncio.gather(*waiting)} == {b"new"}
