@@ -31,9 +31,9 @@ from bench.stomp.thin import HOST, StompClient
 from bench.wire import BenchError
 from pubqueue.accounts import credentials
 from pubqueue.config.loading import load
+from pubqueue.loopback import free_ports
 from pubqueue.model.entities import Jid
 from pubqueue.wiring.serving import queue
-from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,8 +25,8 @@ from bench.measure import Work, measure
 from bench.places import PLACES
 from bench.report import spread
 from bench.wire import BenchError
+from pubqueue.loopback import free_ports
 from pubqueue_demo.process import ChildError
-from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

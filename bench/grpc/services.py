@@ -16,7 +16,7 @@ from bench.stomp.brokers import running
 from bench.stomp.thin import HOST
 from pubqueue.faces.grpc.server import MAX_MESSAGE
 from pubqueue.faces.grpc.wire import v1
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

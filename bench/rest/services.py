@@ -15,7 +15,7 @@ from bench.contestants import ROOT
 from bench.rest.raw import RawClient
 from bench.stomp.brokers import running
 from bench.stomp.thin import HOST
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

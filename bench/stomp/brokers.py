@@ -20,9 +20,9 @@ from bench.stomp.others import ProcrastinateClient, RedisClient
 from bench.stomp.thin import HOST, BeanstalkClient, StompClient
 from bench.wire import BenchError
 from pubqueue.accounts import credentials
+from pubqueue.loopback import free_ports
 from pubqueue_demo.postgres import Postgres
 from pubqueue_demo.process import ChildError, spawn
-from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

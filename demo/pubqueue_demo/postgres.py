@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from pubqueue.loopback import free_ports
 from pubqueue_demo.process import Child, ChildError, spawn, tail
-from pubqueue_demo.prosody import NotInstalledError, free_ports
+from pubqueue_demo.prosody import NotInstalledError
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import secrets
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from pubqueue.loopback import free_ports
 from pubqueue_demo.process import Child, ChildError, read_log, spawn, tail
 
 if TYPE_CHECKING:
@@ -232,27 +231,3 @@ def program() -> str:
     if found is None:
         raise NotInstalledError("Prosody is not installed: run `apt-get install prosody`")
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Return loopback ports that are free, from below the range of outgoing connections.
-
-    Inside that range, a client that retries a port without a listener may get this port as its own and connect to
-    itself; then the server cannot start.
-    """
-    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = range(max(1024, min(10_000, first_outgoing - 5_000)), first_outgoing)
-    found: list[int] = []
-    # not seeded: programs with the same seed would all try the same ports
-    for port in random.SystemRandom().sample(candidates, len(candidates)):
-        with socket.socket() as probe:
-            # like a server, so that the port of a server that has just ended counts as free
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise PortTakenError("no loopback port is free")

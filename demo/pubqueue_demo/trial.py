@@ -15,8 +15,9 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pubqueue.loopback import free_ports
 from pubqueue_demo.instance import Instance
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.accounts import credentials
+from pubqueue.loopback import free_ports
 from pubqueue_demo.instance import Instance
-from pubqueue_demo.prosody import free_ports
 from pubqueue_demo.trial import NODE, python_first, run_here, shell
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from proof.control.nats import Nats
 from proof.disk.mounting import ForgetfulDisk
 from proof.faults_run.job import digest_of, job
 from proof.judge.history import History, judged
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 
 @pytest.mark.e2e

@@ -17,7 +17,7 @@ from proof.faults_run.face_worker import USER, Rota
 from proof.faults_run.over_rest import RestPublisher
 from proof.faults_run.publisher import NODE
 from proof.judge.history import History
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,7 +31,7 @@ from harness.servers.users import RIGHT, OwnService, digest, table
 
 from pubqueue.faces.grpc.transcoding import VERSION
 from pubqueue.faces.stomp.codec import V12, Fault, Frame, FrameReader, Side, write
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 CLIENTS = 1_000
 AT_ONCE = 8

@@ -9,7 +9,7 @@ from harness.servers.users import SERVICE, table
 from proof.faults_run.over_grpc import GrpcPublisher, deliver_exactly_once
 from proof.faults_run.over_rest import RestPublisher
 from proof.faults_run.over_stomp import StompPublisher
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -25,10 +25,10 @@ from proof.fuzz.outcome import FaultError, faults, print_outcome
 from pubqueue.faces.grpc.transcoding import ROWS, VERSION
 from pubqueue.faces.rest.hornetq.routes import ROUTES as OF_HORNETQ
 from pubqueue.faces.rest.star.routes import ROUTES
+from pubqueue.loopback import free_ports
 from pubqueue.monitor.api.openapi import method_of
 from pubqueue.monitor.asking import FORM
 from pubqueue.operations.table import OPERATIONS
-from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Container, Iterable, Iterator, Sequence

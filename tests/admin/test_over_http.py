@@ -18,7 +18,7 @@ from harness.servers.users import RIGHT, table
 from pubqueue import NewItem
 from pubqueue.admin.http_client import Address, Answer, HttpClient, Login
 from pubqueue.admin.over_http import HttpPublisher
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 XMPP = "xmpp://admin@example.org/queue.example.org"
 

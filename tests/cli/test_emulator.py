@@ -14,7 +14,7 @@ from harness.patience import TIMEOUT
 
 from pubqueue.cli import main
 from pubqueue.faces.grpc.wire import v1 as m
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 PUBQUEUE = Path(sys.executable).with_name("pubqueue")
 TOPIC = "projects/shop/topics/orders"

@@ -22,8 +22,9 @@ from harness.servers.stub_server import StubServer
 from harness.servers.tls import certify, expire
 
 from pubqueue.cli import main
+from pubqueue.loopback import free_ports
 from pubqueue.stores.sqlite.schema import migrations
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue_demo.prosody import Prosody
 
 SECRET = "correct horse battery staple"
 
@@ -85,8 +86,8 @@ async def test_check_with_a_wrong_secret(tmp_path):
 
 
 async def test_check_without_a_server_at_the_port(tmp_path):
-    async with StubServer() as server:
-        pass
+    server = StubServer()
+    (server.port,) = free_ports(1)
     assert "is the server running" in await check(server, tmp_path)
 
 

@@ -19,7 +19,7 @@ from harness.starts import warm_start
 from pubqueue import cli
 from pubqueue.cli import main
 from pubqueue.cli.worker import send_signal
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 NODE = """
 [[node]]

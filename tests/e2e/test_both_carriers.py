@@ -9,8 +9,9 @@ from harness.servers.live import component
 from harness.servers.users import RIGHT, table
 
 from pubqueue import Admin, OperationRefused
+from pubqueue.loopback import free_ports
 from pubqueue.operations.table import OPERATIONS
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 

@@ -10,7 +10,7 @@ from harness.servers import ejabberd
 from harness.servers.ejabberd import Ejabberd, EjabberdError
 from harness.servers.logging_in import log_in
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 pytestmark = pytest.mark.e2e
 

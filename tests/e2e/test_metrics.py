@@ -12,7 +12,8 @@ from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
 
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue.loopback import free_ports
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,9 @@ import socket
 import pytest
 from harness.servers.logging_in import log_in
 
+from pubqueue.loopback import free_ports
 from pubqueue_demo.process import ChildError
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ from harness.servers.live import JOBS
 from harness.servers.stub_server import StubServer
 from harness.servers.tls import certify
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 

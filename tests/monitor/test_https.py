@@ -16,7 +16,7 @@ from harness.servers.stub_server import StubServer
 from harness.servers.tls import certify
 from harness.servers.users import table
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 EXPIRY = "pubqueue_certificate_expiry_timestamp_seconds"
 

@@ -11,7 +11,7 @@ from harness.processes.program import Program, write_config
 from harness.servers.live import JOBS
 from harness.servers.stub_server import StubServer
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 PUBSUB = "http://jabber.org/protocol/pubsub"
 ITEM = f"<pubsub xmlns='{PUBSUB}'><publish node='jobs'><item id='%s'><job xmlns='x'/></item></publish></pubsub>"

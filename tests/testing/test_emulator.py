@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from pubqueue.loopback import free_ports
 from pubqueue.testing import Emulator
 
 
@@ -29,10 +30,9 @@ def test_it_is_at_the_same_address_after_each_end_until_it_is_left(tmp_path):
 
 
 def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        emulator = Emulator(tmp_path, other.getsockname()[1])
+    (port,) = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
+        emulator = Emulator(tmp_path, port)
         with pytest.raises(RuntimeError, match=r"could not be started:\n.*Address already in use"):
             emulator.start()
     emulator.start()

@@ -11,8 +11,8 @@ from harness.patience import TIMEOUT
 from prometheus_client import CollectorRegistry, generate_latest
 
 from pubqueue import ConfigurationError, Failed, Handlers, Reject, Release, Worker
+from pubqueue.loopback import free_ports
 from pubqueue.testing import Service
-from pubqueue_demo.prosody import free_ports
 from pubqueue_xeps.metrics import Metrics
 
 

@@ -11,12 +11,12 @@ The fixtures are in `pubqueue.testing.pytest_plugin`.
 
 from __future__ import annotations
 
-import random
 import selectors
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Final, Self
+
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 60.0
 """Seconds of the machine's time that it may take to start."""
-
-FIRST, LAST = 10_000, 32_767
-"""Ports below those of outgoing connections: a client that repeats its attempt while the process is down never connects to itself."""
 
 _TAIL: Final = 15
 
@@ -39,7 +36,7 @@ class Emulator:
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         self._folder = folder
-        self._port = _free_port() if port is None else port
+        self._port = free_ports(1)[0] if port is None else port
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -117,16 +114,3 @@ def _has_line(process: subprocess.Popen[str], seconds: float) -> bool:
         if not selector.select(seconds):
             return False
     return process.stdout.readline().startswith("export ")
-
-
-def _free_port() -> int:
-    # not seeded: tests with one seed would all try the same ports
-    for port in random.SystemRandom().sample(range(FIRST, LAST), LAST - FIRST):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
-    raise RuntimeError("No loopback port is free.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.documents.documented import ROOT, blocks_of
 from harness.patience import TIMEOUT
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 PAGE = ROOT / "docs" / "how-to" / "without-xmpp.md"
 PUBQUEUE = Path(sys.executable).with_name("pubqueue")

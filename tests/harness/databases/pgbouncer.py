@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 from harness.patience import TIMEOUT
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,8 +21,9 @@ import psycopg
 from harness import run_folder
 from harness.patience import TIMEOUT
 
+from pubqueue.loopback import free_ports
 from pubqueue_demo.postgres import ROLE, program
-from pubqueue_demo.prosody import ATTEMPTS, PortTakenError, free_ports
+from pubqueue_demo.prosody import ATTEMPTS, PortTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

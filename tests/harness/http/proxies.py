@@ -13,8 +13,8 @@ from harness.documents.documented import ROOT, blocks_of
 from harness.patience import TIMEOUT, until
 from harness.servers.tls import certify
 
+from pubqueue.loopback import free_ports
 from pubqueue_demo.process import spawn
-from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

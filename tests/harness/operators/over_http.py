@@ -9,7 +9,7 @@ from harness.operators.at_a_terminal import Operator
 from harness.servers.users import RIGHT, OwnService, table
 from harness.starts.warm_start import PUBQUEUE
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

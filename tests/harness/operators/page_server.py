@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -12,7 +12,7 @@ import aiohttp
 from harness.documents.documented import DOCUMENTED_AT, ROOT, blocks
 from harness.patience import until
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pubqueue_demo.prosody import ATTEMPTS, PortTakenError, free_ports
+from pubqueue.loopback import free_ports
+from pubqueue_demo.prosody import ATTEMPTS, PortTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

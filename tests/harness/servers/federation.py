@@ -15,7 +15,8 @@ from harness.documents.documented import blocks
 from harness.patience import TIMEOUT
 from harness.servers.ejabberd import Ejabberd
 
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue.loopback import free_ports
+from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

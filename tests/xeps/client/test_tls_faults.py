@@ -9,7 +9,8 @@ import pytest_asyncio
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.tls import certify, expire, openssl, secure
 
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue.loopback import free_ports
+from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.tls_faults import Trust, of_features, of_handshake
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import LoginFailed, ServerUnreachable

@@ -24,7 +24,8 @@ from harness.servers.queue_service import (
     verb_of,
 )
 
-from pubqueue_demo.prosody import Prosody, free_ports
+from pubqueue.loopback import free_ports
+from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.errors import (
     GoneUnconfirmed,
     LockLost,

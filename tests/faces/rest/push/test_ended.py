@@ -13,7 +13,7 @@ from faces.sides import two_sides
 from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.killed_lives import killed_itself, start_doomed
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 __all__ = ["make_store"]
 

@@ -12,7 +12,7 @@ from harness.patience import TIMEOUT, until
 from harness.servers.users import RIGHT
 from harness.stores.recount import recount
 
-from pubqueue_demo.prosody import free_ports
+from pubqueue.loopback import free_ports
 
 
 def program():
