@@ -13,8 +13,8 @@ from harness.patience import TIMEOUT, turns
 from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
+from pubqueue.engine import batch_size, table, task
 from pubqueue.engine import broker as broker_module
-from pubqueue.engine import table
 from pubqueue.engine.batch_size import (
     MAX_BATCH_ITEMS,
     MAX_BATCH_REQUESTS,
@@ -95,7 +95,11 @@ class NeverPausing(MemoryStore):
 
 
 @pytest.fixture
-async def stage(tmp_path):
+async def stage(tmp_path, monkeypatch):
+    # counted, not timed: a batch has as many requests, and waits as long, on any machine
+    monkeypatch.setattr(batch_size, "LONG", 3600)
+    monkeypatch.setattr(task, "STALLED_AFTER", TIMEOUT)
+    monkeypatch.setattr(broker_module, "ENDING", TIMEOUT)
     store = SqliteStore(tmp_path / "queue.db")
     await store.open()
     log, moments = [], []
