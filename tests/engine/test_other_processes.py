@@ -16,7 +16,7 @@ from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms, now
 from pubqueue.engine.ports import StoreError
 from pubqueue.engine.reaper import OtherProcesses, Reaper
-from pubqueue.model.entities import ItemId, Jid
+from pubqueue.model.entities import ItemId, Jid, Millis
 from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Arrive, Leave
@@ -38,18 +38,22 @@ class Notified(asyncio.Queue):
 
 @pytest.fixture
 def process(tmp_path, monkeypatch):
-    """Return a function that starts a process: its broker, and its notices."""
+    """Return a function that starts a process: its broker, and its notices. The time is `later` than the machine's."""
     monkeypatch.setattr(reaper, "PROCESSES_PERIOD", 0.01)
+    monkeypatch.setattr(reaper, "MAX_SLEEP", 0.01)
+
+    def clock():
+        return Millis(now() + start.later)
 
     @asynccontextmanager
     async def start(*, connected=True):
         store, heard = SqliteStore(tmp_path / "queue.db"), Notified()
         await store.open()
-        reaper, watch = Reaper(clock=now), OtherProcesses(store)
+        reaper, watch = Reaper(clock=clock), OtherProcesses(store)
         broker = Broker(
             store,
             Terms(CreationPolicy.ANYONE),
-            clock=now,
+            clock=clock,
             on_moment=reaper.on_moment,
             instance=await store.instances.enter(),
         )
@@ -68,6 +72,7 @@ def process(tmp_path, monkeypatch):
             await broker.stop()
             await store.close()
 
+    start.later = 0
     return start
 
 
@@ -82,10 +87,11 @@ async def test_items_of_a_process_without_stream_are_delivered_by_the_other(proc
 async def test_a_lock_of_a_process_that_is_gone_is_ended_by_the_other(process):
     async with process() as (_, heard):
         async with process() as (gone, _):
-            for request in (a_queue(lock_timeout=1), joins(ANN), publishes("a")):
+            for request in (a_queue(), joins(ANN), publishes("a")):
                 await gone.handle(request)
         again = await heard.next()
         assert (again.to, again.item.id, again.again) == (ANN, "a", True)
+        process.later = 301_000
         assert await heard.next() == Unlocked(ANN, JOBS, (ItemId("a"),))
 
 
