@@ -127,10 +127,11 @@ async def test_a_retract_counts_when_nothing_is_left(server, program, worker_of)
 
 async def test_the_lock_of_a_slow_worker_goes_to_another(server, leaping, worker_of):
     async with publishing(server) as publish, worker_of(node="short", touch_for=0) as slow:
+        coming = asyncio.ensure_future(anext(slow))  # what is not begun soon goes back
         await publish("i1", node="short")
-        item = await anext(slow)
+        item = await coming
         async with worker_of("second@localhost/two", node="short") as quick:
-            coming = asyncio.ensure_future(anext(quick))  # what is not begun soon goes back
+            coming = asyncio.ensure_future(anext(quick))
             await passes(1.1, leaping)
             async with await coming as again:
                 assert (again.id, item.attempt, again.attempt) == ("i1", 1, 2)
@@ -151,8 +152,9 @@ async def test_an_author_extends_a_lock(server, program, worker_of):
 async def test_locks_are_extended_behind_a_handlers_back(server, leaping, worker_of):
     """The lock lasts a second; the worker that waits for it gets nothing in more than two."""
     async with publishing(server) as publish, worker_of(node="short") as slow:
+        coming = asyncio.ensure_future(anext(slow))  # what is not begun soon goes back
         await publish("i1", node="short")
-        async with await anext(slow) as item:
+        async with await coming as item:
             first = item.deadline
             async with worker_of("second@localhost/two", node="short") as idle:
                 coming = asyncio.ensure_future(anext(idle))
