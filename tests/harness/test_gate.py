@@ -251,8 +251,11 @@ def test_what_a_change_reaches_by_other_modules_is_more_than_what_it_is_about():
 
 
 CASES = """
+import faulthandler
 import threading
 from pathlib import Path
+
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 MARK = Path(__file__).with_name("mark")
 
@@ -272,14 +275,17 @@ def test_fails_the_first_time():
         raise AssertionError("the first time")
 
 
-def test_hangs():
+def test_hangs(pytestconfig):
+    # its time is over at once, that of the others is not, however slow the machine is
+    there = pytestconfig.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(0.1, exit=True, file=there)
     threading.Event().wait()
 """
 SETTINGS = f"""
 [tool.pytest.ini_options]
 testpaths = ["tests"]
 pythonpath = ["{ROOT}/tests"]
-faulthandler_timeout = 2
+faulthandler_timeout = 300
 faulthandler_exit_on_timeout = true
 asyncio_default_fixture_loop_scope = "function"
 """
