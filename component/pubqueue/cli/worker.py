@@ -70,6 +70,7 @@ async def _supervise(commands: Sequence[Sequence[str]], pipe: int, folder: Path 
     try:
         while True:
             changed = None if changes is None else asyncio.create_task(_next(changes))
+            await asyncio.sleep(0)  # it watches before a child has read a file
             try:
                 children += [
                     await asyncio.create_subprocess_exec(*command, pass_fds=(pipe,))
