@@ -1,10 +1,13 @@
 """What a program that has not set up logging is told, as sentences on standard error."""
 
 import ast
+import io
 import logging
+import sys
 from pathlib import Path
 from string import Formatter
 
+import pytest
 import structlog
 
 from pubqueue_xeps import sentences
@@ -71,6 +74,21 @@ def test_quiet_and_structlog_keep_the_warnings_as_log_lines(unset, capsys, monke
     log.warning("publisher.dead_already", node="jobs", id="fish")
     line = "event=publisher.dead_already node=jobs id=fish\n"
     assert capsys.readouterr().err == line * 2
+
+
+@pytest.mark.parametrize("problem", [BrokenPipeError, ValueError])
+def test_work_goes_on_though_nobody_reads_what_is_said(unset, monkeypatch, problem):
+    """So a worker whose terminal is gone ends when it is asked to."""
+
+    class Gone(io.StringIO):
+        def write(self, _text):
+            raise problem
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    with STANDARD_ERROR.reporting():
+        log.info("worker.stopping", in_hand=3)
+        log.error("item.failed", id="i1", node="jobs", error="x", exc_info=ZeroDivisionError())
+    show("done")
 
 
 def test_of_other_events_only_warnings_are_logged(unset, capsys):

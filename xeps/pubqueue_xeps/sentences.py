@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -87,13 +87,13 @@ class SentenceHandler(logging.Handler):
         event: Mapping[str, Any] = getattr(record, "pubqueue", {})
         sentence = SENTENCES.get(event.get("event", ""))
         if not wanted():
-            sys.stderr.write(f"{record.getMessage()}\n")
+            _write(record.getMessage())
         elif sentence is not None:
             show(sentence.format_map(Facts(event)))
         elif record.levelno >= logging.WARNING:
             show(record.getMessage())
         if record.exc_info:
-            sys.stderr.write(f"{logging.Formatter().formatException(record.exc_info)}\n")
+            _write(logging.Formatter().formatException(record.exc_info))
 
 
 class Facts(dict[str, Any]):
@@ -106,8 +106,14 @@ class Facts(dict[str, Any]):
 def show(sentence: str) -> None:
     """Write a line, with U+FFFD in place of characters that a terminal could take for a command."""
     shown = "".join(each if each.isprintable() else "\ufffd" for each in sentence)
-    sys.stderr.write(f"pubqueue: {shown}\n")
-    sys.stderr.flush()
+    _write(f"pubqueue: {shown}")
+
+
+def _write(line: str) -> None:
+    """Write a line. Who reads it may be gone, or its disk full: no work ends for that, as with any handler of logging."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def wanted() -> bool:
