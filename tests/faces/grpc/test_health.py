@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -15,7 +16,7 @@ from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from harness.patience import TIMEOUT, until
 
 from pubqueue.faces.grpc import health as module
-from pubqueue.faces.grpc.health import MAX_CALLS_OF_CONNECTION, MAX_REQUEST
+from pubqueue.faces.grpc.health import MAX_CALLS_OF_CONNECTION, MAX_REQUEST, REFLECTION_TIMEOUT
 
 SERVING, AWAY = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 UNKNOWN = HealthCheckResponse.SERVICE_UNKNOWN
@@ -99,20 +100,31 @@ async def test_a_watch_whose_request_does_not_come_ends(side, channel, monkeypat
     assert await asyncio.wait_for(watch.code(), TIMEOUT) is StatusCode.DEADLINE_EXCEEDED
 
 
+async def test_a_call_of_reflection_ends(channel, monkeypatch):
+    """Its time passes here when it has been answered."""
+    limits = []
+
+    def timeout(seconds):
+        limits.append((seconds, asyncio.timeout(seconds)))
+        return limits[-1][1]
+
+    async def asked():
+        yield ServerReflectionRequest(list_services="")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(timeout=timeout))
+    call = ServerReflectionStub(channel).ServerReflectionInfo(asked())
+    assert (await call.read()).list_services_response.service
+    ((seconds, limit),) = limits
+    assert seconds == REFLECTION_TIMEOUT
+    limit.reschedule(0)
+    assert await asyncio.wait_for(call.code(), TIMEOUT) is StatusCode.DEADLINE_EXCEEDED
+
+
 class TestShort:
     @pytest.fixture(autouse=True)
     def times(self, monkeypatch):
-        monkeypatch.setattr(module, "REFLECTION_TIMEOUT", 0.2)
         monkeypatch.setattr(module, "TIMEOUT", 0.2)
-
-    async def test_a_call_of_reflection_ends(self, channel):
-        async def asked():
-            yield ServerReflectionRequest(list_services="")
-            await asyncio.Event().wait()
-
-        call = ServerReflectionStub(channel).ServerReflectionInfo(asked())
-        assert (await call.read()).list_services_response.service
-        assert await asyncio.wait_for(call.code(), TIMEOUT) is StatusCode.DEADLINE_EXCEEDED
 
     async def test_a_check_without_a_request_ends(self, channel):
         call = channel.stream_unary("/grpc.health.v1.Health/Check")(silent())
