@@ -15,7 +15,7 @@ from faces.grpc.json.clients import Google, error_of, plain
 from faces.grpc.json.conftest import BILL, TOPIC
 from faces.grpc.service import SERVED, GrpcService
 from harness.http.clients import PLAIN
-from harness.patience import TIMEOUT, until
+from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.tls import certify, openssl
 from harness.starts import warm_start
 
@@ -67,16 +67,22 @@ async def test_published_in_json_pulled_over_grpc_acknowledged_in_json(kept, tmp
 
 
 async def test_json_alone_is_served_and_ends_in_order(tmp_path):  # G49
-    async with GrpcService(tmp_path, ALONE) as service:
+    top = 'http = "127.0.0.2:0"'  # not that of JSON
+    async with GrpcService(tmp_path, ALONE, top=top) as service:
         assert "event=grpc.listening " not in service.log
+        ((host, port),) = ON_PAGE.findall(service.log)
         async with plain(f"http://{service.json}") as http:
+
+            async def waits():
+                text = (await http.get(f"http://{host}:{port}/metrics")).text
+                return 'pubqueue_waiting{what="takes"} 1.0' in text
+
             await http.post("/topics", json={"name": TOPIC})
             await http.post("/subscriptions", json={"name": BILL, "topic": TOPIC})
             waiting = asyncio.ensure_future(
                 http.post("/subscriptions/pull", json={"subscription": BILL})
             )
-            async with plain(f"http://{service.json}") as other:
-                await other.get("/topics")  # behind it in the service
+            await until(waits, every=LOOK)
             await service.stop()
             answer = await asyncio.wait_for(waiting, TIMEOUT)
             assert error_of(answer.content) == (503, "UNAVAILABLE")
