@@ -69,16 +69,18 @@ class Relay:
         task = asyncio.current_task()
         assert task
         self._carrying.add(task)
-        there, beyond = await asyncio.open_connection(*self._beyond)
         try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._pump(reader, beyond))
-                both.create_task(self._pump(there, writer, watched=True))
+            there, beyond = await asyncio.open_connection(*self._beyond)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._pump(reader, beyond))
+                    both.create_task(self._pump(there, writer, watched=True))
+            finally:
+                beyond.transport.abort()
         except* ConnectionError:
             pass  # one end is gone, and so the other goes
         finally:
             writer.transport.abort()
-            beyond.transport.abort()
             self._carrying.discard(task)
 
     async def _pump(
