@@ -68,6 +68,7 @@ class Client:
         assert sorted(int(one.message.data) for one in found) == [*range(COUNT)]
 
     async def seek(self, seconds):
+        """Seek on, or back by so much that all that the test has published is newer."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds)
         await self.subscriber.Seek(subscription=BILL, time=moment)
 
@@ -133,7 +134,7 @@ async def killed_in_a_seek(service, point, passage, seconds):
 async def test_the_next_one_brings_the_rest_back(kept, tmp_path, point, passage):  # G38, G46
     service = GrpcService(tmp_path, store=kept.address)
     async with asyncio.timeout(TIMEOUT):
-        await killed_in_a_seek(service, point, passage, -60)
+        await killed_in_a_seek(service, point, passage, -3_600)
         assert kept.recount().wrong == ()
         async with service, Client(service.address) as client:
             await client.done()
@@ -147,7 +148,7 @@ async def test_the_next_one_empties_the_rest(kept, tmp_path):  # G38, G46
         async with service, Client(service.address) as client:
             while await client.left(BILL):
                 pass
-            await client.seek(-60)
+            await client.seek(-3_600)
             await client.done()
     assert kept.recount().wrong == ()
 
@@ -159,7 +160,7 @@ async def test_another_instance_goes_on(kept, tmp_path):  # G38, G51
         folder.mkdir()
     one, other = (GrpcService(folder, store=kept.address) for folder in folders)
     async with asyncio.timeout(TIMEOUT), other:
-        await killed_in_a_seek(one, "committed", 3, -60)
+        await killed_in_a_seek(one, "committed", 3, -3_600)
         async with Client(other.address) as client:
             await client.done()
     assert kept.recount().wrong == ()
