@@ -6,7 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import psycopg
@@ -262,6 +262,7 @@ async def test_a_store_that_is_served_is_neither_source_nor_target(files, postgr
         furnished.furnish(path_of(files[2])) if way[0] == files[2] else None
         with pytest.raises(StoreError, match="a process serves from it; stop it first"):
             copy(*way, Unwatched())
+    await store.instances.leave(0)
     await store.close()
     assert moved(address, files[1])["item"] == 0
 
@@ -300,6 +301,27 @@ def test_no_process_serves_from_a_store_while_it_is_copied(files, postgres, kind
     assert "is being copied; serve when that is done" in said.pop()
     asyncio.run(enter(address))
     assert said == []
+
+
+def test_a_copy_has_given_its_locks_back_when_it_is_over(files, postgres, monkeypatch):
+    """Before its connection is closed, whose end the server notices when it has time."""
+    furnished.furnish(path_of(files[0]))
+    left = []
+    monkeypatch.setattr(
+        "pubqueue.stores.copying.postgres.closing", lambda one: nullcontext(left.append(one) or one)
+    )
+    copy(files[0], postgres.address, Unwatched())
+    copy(postgres.address, files[1], Unwatched())
+
+    async def enter():
+        store = store_at(postgres.address)
+        await store.open()
+        await store.instances.enter()
+        await store.close()
+
+    asyncio.run(enter())
+    for one in left:
+        one.close()
 
 
 @kinds

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
 
 from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores import postgres
@@ -234,13 +236,17 @@ def target(store: Store, source: Source) -> Iterator[PostgresPlace]:
 
 @contextmanager
 def _connected(store: Store) -> Iterator[Connection]:
-    """Connect; errors of PostgreSQL are raised as StoreError, and at the end an open transaction is rolled back."""
+    """Connect; errors of PostgreSQL are raised as StoreError. At the end an open transaction is rolled back, and all locks are free."""
     assert isinstance(store, PostgresStore)
     with translated(), closing(connected(store.conninfo)) as connection:
         see_that_sessions_are_kept(store.conninfo)
         configure(connection)
         connection.execute(PATIENT, prepare=False)
-        yield connection
+        try:
+            yield connection
+        finally:  # of a connection that is only closed, the server keeps the locks until it has noticed
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK; SELECT pg_advisory_unlock_all()", prepare=False)
 
 
 def _name(connection: Connection) -> str:
