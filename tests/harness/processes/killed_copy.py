@@ -26,6 +26,10 @@ FROM, TO, BACK = sys.argv[1:]
 left: list[int] = []
 """Statements until the end, in a process that is to be killed."""
 LOOKS: Final = ("SELECT", "PRAGMA table_xinfo", "PRAGMA foreign_key_list")
+ENDED: Final = """
+    SELECT pg_terminate_backend(pid, 180000) FROM pg_stat_activity WHERE application_name = 'pubqueue'
+"""
+"""Returns when PostgreSQL has noticed who was killed: it keeps their locks until then."""
 
 
 def passes() -> None:
@@ -102,6 +106,9 @@ def attempt(statements: int) -> bool:
             os._exit(0)
         os._exit(1)
     _, status = os.waitpid(child, 0)
+    if TO.startswith("postgresql"):
+        with psycopg.connect(TO) as other:
+            other.execute(ENDED)
     assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0, "it failed by itself"
     return not os.WIFSIGNALED(status)
 
