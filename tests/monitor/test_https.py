@@ -23,8 +23,9 @@ EXPIRY = "pubqueue_certificate_expiry_timestamp_seconds"
 
 @asynccontextmanager
 async def trusting(port, certificate):
-    """Ask as one who trusts this certificate, on connections of their own."""
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=certificate))
+    """Ask as one who trusts this certificate, on a connection of their own that is kept for as long as a test takes."""
+    trust = ssl.create_default_context(cafile=certificate)
+    connector = aiohttp.TCPConnector(ssl=trust, keepalive_timeout=TIMEOUT)
     timeout = aiohttp.ClientTimeout(TIMEOUT)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         watcher = Watcher(port, session)
