@@ -102,19 +102,20 @@ async def test_a_person_and_a_room_are_told_once_and_once_when_it_is_over(server
             async with session(server, "bee@localhost/x") as bee:
                 assert condition(await bee.ask("set", WINDOW)) == "result"
                 await watching
-        await until(lambda: "alerts.refused" in program.log)
-        operator = Operator(server, "boss")
-        rows = (await operator.says("alerts", "--json")).rows
-        (target,) = [row for row in rows if row["kind"] == "target"]
-        assert (target["subject"], target["state"]) == (NOWHERE, "failing")
-        examined = await operator.says("doctor")
-        why = f"alerts: {NOWHERE} does not take alerts: there is no such room: create it first"
-        assert examined.code == 1
-        assert why in examined.out
-        assert f"target={NOWHERE}" in program.log
-        assert "there is no such room: create it first" in program.log
-        assert program.log.count("event=alert.raised") == 1
-        assert program.log.count("event=alert.over") == 1
+                # bee stays: an item of a worker that is gone has no worker again
+                await until(lambda: "alerts.refused" in program.log)
+                operator = Operator(server, "boss")
+                rows = (await operator.says("alerts", "--json")).rows
+                (target,) = [row for row in rows if row["kind"] == "target"]
+                assert (target["subject"], target["state"]) == (NOWHERE, "failing")
+                examined = await operator.says("doctor")
+                why = f"alerts: {NOWHERE} does not take alerts: there is no such room: create it first"
+                assert examined.code == 1
+                assert why in examined.out
+                assert f"target={NOWHERE}" in program.log
+                assert "there is no such room: create it first" in program.log
+                assert program.log.count("event=alert.raised") == 1
+                assert program.log.count("event=alert.over") == 1
 
 
 # --- without XMPP --------------------------------------------------------------------------------
