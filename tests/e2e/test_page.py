@@ -6,7 +6,7 @@ import pytest
 from harness.clients.session import PUBSUB, SERVICE, condition, session
 from harness.databases.postgres import Postgres
 from harness.machines.packaged import needs
-from harness.operators.browser import CHANGE, LOOK, USERS, chromium, log_in, visit
+from harness.operators.browser import CHANGE, LOOK, USERS, chromium, log_in, shows, visit
 from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
@@ -88,10 +88,10 @@ async def test_a_queue_that_grows_is_found_steered_and_repaired(kind, store, tmp
         await page.click("text=jobs")
         counts = [await page.inner_text(f"#of-{one}") for one in ("queued", "locked", "dead")]
         assert counts == ["1", "1", "1"]
-        assert BEE in await page.inner_text("#workers")
+        await page.wait_for_selector(f"#workers:has-text('{BEE}')")
         assert await action(page, "#action-pause") == "jobs is paused."
         await page.click("#of-dead")
-        await page.wait_for_selector("#items")
+        await shows(page, "#items")
         assert "no seat" in await page.inner_text("#items")
         await page.click("#row1")
         await page.wait_for_selector("#payload")

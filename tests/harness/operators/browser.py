@@ -85,4 +85,10 @@ async def log_in(page: Page, place: str, token: str) -> None:
     await page.goto(f"{place}/")
     await page.fill("#password", token)
     await page.keyboard.press("Enter")
-    await page.wait_for_selector("h1:text-is('Queues')")
+    await shows(page, "h1:text-is('Queues')")
+
+
+async def shows(page: Page, what: str) -> None:
+    """Return when the page that has this is there as a whole: a browser shows the beginning before it has the end."""
+    await page.wait_for_selector(what)
+    await page.wait_for_load_state()

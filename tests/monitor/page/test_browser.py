@@ -8,7 +8,7 @@ import pytest
 from harness.batches.facts import ANN, JOBS, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.machines.packaged import needs
-from harness.operators.browser import CHANGE, DESKTOP, LOOK, PHONE, log_in, visit
+from harness.operators.browser import CHANGE, DESKTOP, LOOK, PHONE, log_in, shows, visit
 from harness.operators.page_service import SERVICE, shown
 from harness.operators.sampled_hour import an_hour
 
@@ -43,7 +43,7 @@ async def test_a_wrong_token_is_refused_and_the_right_one_logs_in(service, brows
         await page.fill("#password", "wrong")
         await page.keyboard.press("Enter")
         await page.wait_for_selector("[role=alert]:text-is('Wrong name, password or token.')")
-        await page.wait_for_function("document.activeElement.id == 'password'")
+        await page.wait_for_selector("#password:focus")
         await page.fill("#password", LOOK)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("h1:has-text('jobs')")
@@ -58,26 +58,27 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
     await service.do(a_queue(), a_queue(NodeName("other")), publishes("a"))
     async with visit(browser) as page:
         await page.goto(service.place)
+        await page.wait_for_selector("#name:focus")
         await page.keyboard.press("Tab")  # a token has no name
         await page.keyboard.type(CHANGE)
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("h1:text-is('Queues')")
+        await shows(page, "h1:text-is('Queues')")
         await page.keyboard.press("Tab")
         assert await page.evaluate("document.activeElement.className") == "skip"
         await tab_to(page, "jobs")
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("h1:has-text('jobs')")
+        await shows(page, "h1:has-text('jobs')")
         await tab_to(page, "Pause…")
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("text=Pause deliveries of jobs until you resume it?")
+        await shows(page, "text=Pause deliveries of jobs until you resume it?")
         await tab_to(page, "Yes, pause it")
         await page.keyboard.press("Enter")
-        said = await page.wait_for_selector("[role=status].note")
-        assert await said.inner_text() == "jobs is paused."
+        await shows(page, "[role=status].note")
+        assert await page.inner_text("[role=status].note") == "jobs is paused."
         assert await page.inner_text(".facts .tag") == "paused"
         await tab_to(page, "Resume…")
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("text=No, go back")  # a key into a page that is going is lost
+        await shows(page, "text=No, go back")  # a key into a page that is going is lost
         await tab_to(page, "No, go back")
         await page.keyboard.press("Enter")
         await page.wait_for_selector(".tag.off")
@@ -90,6 +91,7 @@ async def test_plots_have_their_numbers_in_words(service, browser):
         await log_in(page, service.place, LOOK)
         assert "Waiting from " in await page.get_attribute("svg.small", "aria-label")
         await page.click("#row1")
+        await shows(page, "h1:has-text('jobs')")
         titles = await page.locator("figcaption").all_inner_texts()
         assert titles == ["Items in the queue", "Items per minute", "From publish to done"]
         words = await page.locator("svg.plot title").all_text_contents()
@@ -192,7 +194,7 @@ async def test_all_of_a_page_is_chosen_at_once_and_what_can_be_done_stays_in_rea
         assert await page.evaluate("document.getElementById('all').indeterminate")
         await page.check("#all")
         await page.click("#choose")
-        assert "Requeue 50 items of jobs?" in await page.inner_text("main")
+        await page.wait_for_selector("text=Requeue 50 items of jobs?")
         await page.goto(f"{service.place}/ui/queue?node=jobs")
         for place in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
             await page.evaluate(f"scrollTo(0, {place})")
@@ -282,17 +284,17 @@ async def test_what_stands_in_a_queue_is_only_text(service, browser):
         await page.wait_for_selector("text=All")
         assert await page.input_value("#q") == HOSTILE
         await page.click("#row1")
-        await page.wait_for_selector("figure")
+        await shows(page, "figure")
         assert await page.inner_text("h1") == node
         assert worker in await page.inner_text("#workers")
         await page.click("#of-dead")
-        await page.wait_for_selector("#items")
+        await shows(page, "#items")
         assert HOSTILE in await page.inner_text("#items")
         await page.click("#row1")
         await page.wait_for_selector("#payload")
         assert await page.inner_text("#payload") == payload.decode()
         await page.click("#action")
-        await page.wait_for_selector("#yes")
+        await shows(page, "#yes")
         assert item in await page.inner_text("main ul")
         await page.click("#yes")
         said = await page.inner_text(".note")
@@ -321,7 +323,7 @@ async def test_what_is_chosen_is_released_and_revived_after_a_question(service, 
         assert "no seat left" in await page.inner_text("#items")
         await page.check("#item1")
         await page.click("#choose")
-        assert "Requeue 1 item of jobs?" in await page.inner_text("main")
+        await page.wait_for_selector("text=Requeue 1 item of jobs?")
         assert await dead(service) == ["a"]
         await page.click("#yes")
         assert await page.inner_text(".note") == "1 dead item of jobs requeued."
@@ -362,7 +364,7 @@ async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(s
         await log_in(page, service.place, CHANGE)
         await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
         await page.click("#reasons")
-        await page.wait_for_selector("#of-reasons")
+        await shows(page, "#of-reasons")
         rows = await page.locator("#of-reasons tbody tr").all_inner_texts()
         assert [row.split("\t")[:2] for row in rows] == [
             ["no row *", "2"],
@@ -370,7 +372,7 @@ async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(s
             ["timed out", "1"],
         ]
         await page.click("#row1")
-        await page.wait_for_selector("#reason:text-is('no row *')")
+        await shows(page, "#reason:text-is('no row *')")
         assert await page.locator("tbody tr").count() == 2
         await page.click("#discard-reason")
         question = "Delete the dead items of jobs that died of “no row *”?"
@@ -424,13 +426,13 @@ async def test_problems_come_first_any_column_sorts_and_plain_nodes_stand_apart(
         assert (totals["Waiting"], totals["In flight"], totals["Dead"]) == ("2", "1", "1")
         await tab_to(page, "Waiting")
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("th[aria-sort=descending]:has-text('Waiting')")
+        await shows(page, "th[aria-sort=descending]:has-text('Waiting')")
         assert await page.locator(names).all_inner_texts() == ["busy", "dead", "idle"]
         await page.click("#sort-name")
-        await page.wait_for_selector("th[aria-sort=ascending]:has-text('Name')")
+        await shows(page, "th[aria-sort=ascending]:has-text('Name')")
         assert await page.locator(names).all_inner_texts() == ["busy", "dead", "idle"]
         await page.click("#tab-plain")
-        await page.wait_for_selector("h1:text-is('Plain nodes')")
+        await shows(page, "h1:text-is('Plain nodes')")
         assert await page.locator(names).all_inner_texts() == ["news"]
         await page.click("#tab-queues")
         await page.wait_for_selector("h1:text-is('Queues')")
@@ -445,7 +447,7 @@ async def test_why_an_item_failed_last_stands_beside_it(service, browser):
         await page.goto(f"{service.place}/ui/items?node=jobs")
         assert "no seat left" in await page.inner_text("#items")
         await page.click("#row1")
-        await page.wait_for_selector("dt:text-is('Last error')")
+        await shows(page, "dt:text-is('Last error')")
         assert "no seat left" in await page.inner_text("dl.list")
 
 
@@ -514,5 +516,5 @@ async def test_ten_thousand_queues_are_paged_and_searched(tmp_path, browser):
             assert await page.inner_text("tbody tr >> nth=0 >> .tag") == "no workers"
             await page.fill("#q", "QUEUE 0999")
             await page.keyboard.press("Enter")
-            await page.wait_for_selector("text=10 queues of 10.")
+            await shows(page, "text=10 queues of 10.")
             assert await page.locator("tbody tr").count() == 10
