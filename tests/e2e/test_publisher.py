@@ -439,11 +439,16 @@ from pathlib import Path
 from pubqueue import Worker, Timings
 
 log, go = Path(os.environ["HANDLED"]), Path(os.environ["GO"])
+dying = False  # behind the tenth nothing is done any more, however long its reply takes
 
 async def handle(item):
+    global dying
     with log.open("a") as written:
         written.write(f"{item.id}\\n")
     begun = len(log.read_text().splitlines())
+    if dying:
+        await asyncio.Future()
+    dying = begun == 10
     if begun == 15:
         os.kill(os.getpid(), signal.SIGKILL)
     if begun == 20:
