@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from harness.databases.small_disk import SmallDisk
-from harness.patience import TIMEOUT
 from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.servers.stub_server import StubServer
 from harness.starts import warm_start
@@ -290,18 +289,33 @@ def test_no_request_waits_for_a_backup(store):
         assert place.count(tables["event"]) == 3
 
 
+ENDED = """
+import os, sys
+from pubqueue.cli import main
+from pubqueue.stores.copying import backups
+
+number, fill = int(sys.argv.pop(1)), backups.fill
+
+class Ends:
+    def __init__(self, watch):
+        self.begin = watch.begin
+
+    def step(self, what, rows):
+        if what == "copying item" and rows:
+            os.kill(os.getpid(), number)
+
+backups.fill = lambda source, target, watch: fill(source, target, Ends(watch))
+main()
+"""
+"""`pubqueue backup`, which gets a signal when it has written items."""
+
+
 def test_ended_by_a_signal_it_leaves_nothing(store, file, tmp_path):
-    furnished.furnish(tmp_path / "long.db", items=20_000)
-    address = f"sqlite://{tmp_path}/long.db"
+    part = file.with_name(f"{file.name}.part")
     for number in (signal.SIGINT, signal.SIGKILL):
-        with warm_start.Popen(
-            (PUBQUEUE, "backup", "--store", address, str(file)), stderr=subprocess.DEVNULL
-        ) as running:
-            part = file.with_name(f"{file.name}.part")
-            while not part.exists() or not part.stat().st_size:
-                assert running.poll() is None, "it has begun"
-            running.send_signal(number)
-            assert running.wait(TIMEOUT) != 0
+        words = sys.executable, "-Ic", ENDED, str(int(number)), "backup", "--store", store, file
+        done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == (1 if number == signal.SIGINT else -number), done.stderr
         assert not file.exists()
         assert part.exists() == (number == signal.SIGKILL)
     assert run("backup", "--store", store, file)[0] == 0
