@@ -9,8 +9,9 @@ ROOT = TESTS.parent
 SLEEPS = {
     # the helper
     "harness/patience.py": 3,
+    # it is sent to the workers of Spark by value, and cannot import the helper there
+    "harness/processes/spark_accidents.py": 1,
     # the length of a fault, or of work, is what is asked for
-    "harness/servers/relay.py": 1,
     "proof/faults/test_fair_shares.py": 2,
     "proof/faults_run/worker.py": 1,
     "proof/faults_run/workers.py": 1,
@@ -69,8 +70,9 @@ def test_nothing_sleeps_but_what_has_a_reason():
 
 
 def test_no_test_polls_by_hand():
-    # a simulated client, and the two programs that do something at each turn
+    # a simulated client, the two programs that do something at each turn, and what cannot import the helper
     polls = found(is_poll).keys() - {"harness/patience.py"}
     assert polls <= {name for name in SLEEPS if name.startswith("proof/")} | {
-        "harness/processes/suspended.py"
+        "harness/processes/suspended.py",
+        "harness/processes/spark_accidents.py",
     }
