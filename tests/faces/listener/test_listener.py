@@ -392,6 +392,25 @@ async def test_a_face_says_how_a_connection_that_keeps_too_much_ends():
         assert it.ended == {"memory": 2, "fault": 1}
 
 
+async def test_what_a_client_sends_that_was_given_up_counts_for_nothing():
+    """Otherwise it would end another client, although it is dropped."""
+    async with echoing(FREE, budget=Budget(6 * SMALL)) as it:
+        eve, ann = await it.client(), await it.client()
+        await eve.ask("user eve")
+        await ann.ask("user ann")
+        (one, other), received = it.made, []
+        one.data_received = received.append
+        one.connection.on_given_up = lambda: None
+        one.connection.keeps(4 * SMALL)
+        other.connection.keeps(3 * SMALL)
+        eve.writer.write(b"x" * 4 * SMALL)
+        await eve.close()
+        await one.lost.wait()
+        assert received == []
+        assert it.ended == {"memory": 1}
+        assert await ann.ask("still here") == "still here"
+
+
 async def test_a_client_that_sends_much_takes_turns_with_others():
     """The loop of the service reads a socket up to 32 times before it looks at another one."""
     async with echoing(FREE) as it:

@@ -79,10 +79,10 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_admission", "_began", "_door", "_full_since", "_held", "_is_resting", "_last_read"),
-        *("_make", "_protocol", "_transport", "_unread", "_until", "_why", "address"),
-        *("holdings", "idle", "last_words", "on_dismissed", "on_given_up", "peer", "quiet"),
-        *("subscribed", "user", "waits", "whose"),
+        *("_admission", "_began", "_door", "_full_since", "_held", "_is_given_up", "_is_resting"),
+        *("_last_read", "_make", "_protocol", "_transport", "_unread", "_until", "_why"),
+        *("address", "holdings", "idle", "last_words", "on_dismissed", "on_given_up", "peer"),
+        *("quiet", "subscribed", "user", "waits", "whose"),
     )
 
     def __init__(
@@ -120,6 +120,8 @@ class ClientConnection(asyncio.Protocol):
         self._last_read = admission.clock()
         self._until, self._why = math.inf, Reason.LOGIN
         self._full_since = math.inf
+        self._is_given_up = False
+        """Whether nothing more of what it sends is wanted, because too much was kept."""
         self._is_resting = False
         """Whether reading goes on with the next turn of the loop, or of the connection."""
         self._door: InTurns
@@ -242,7 +244,9 @@ class ClientConnection(asyncio.Protocol):
 
     def give_up(self) -> None:
         """End the connection, because all clients together keep too many bytes, and those of this one began first."""
+        self._is_given_up = True  # what still comes would count again, and end another one
         self._forget_held()
+        self._go_on()
         if self.on_given_up is None:
             self.cut(Reason.MEMORY)
         else:
@@ -351,8 +355,10 @@ class ClientConnection(asyncio.Protocol):
             self.fail(problem)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on received data, if it is the turn of its user or address."""
+        """Pass on received data, if it is the turn of its user or address; of a client that was given up, none."""
         self._last_read = self._admission.clock()
+        if self._is_given_up:
+            return
         if len(data) > SMALL or self.waits or not self._door.enters():
             self._wait(data)
             return
