@@ -316,9 +316,8 @@ async def test_wrong_attempts_count_for_the_client_behind_the_proxy(service, par
     through = aiohttp.TCPConnector(local_addr=PROXY)
     async with aiohttp.ClientSession(connector=through) as session, asyncio.timeout(TIMEOUT):
         waits = False
-        while (
-            not waits
-        ):  # a slow machine may ask again after the first wait of a second; the next is longer
+        # a slow machine may ask again after the first wait of a second; the next one is longer
+        while not waits:
             assert not await log_in(session, service, stranger, "wrong")
             waits = not await log_in(session, service, stranger, RIGHT)
         assert await log_in(session, service, alice, RIGHT), "another client of the proxy does not"

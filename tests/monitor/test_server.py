@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
@@ -11,7 +12,10 @@ from harness.processes.program import Program, write_config
 from harness.servers.live import JOBS
 from harness.servers.stub_server import StubServer
 
+from pubqueue.engine.observe import Phase
+from pubqueue.engine.outbox import Outbox
 from pubqueue.loopback import free_ports
+from pubqueue.monitor.server import Health
 
 PUBSUB = "http://jabber.org/protocol/pubsub"
 ITEM = f"<pubsub xmlns='{PUBSUB}'><publish node='jobs'><item id='%s'><job xmlns='x'/></item></publish></pubsub>"
@@ -111,3 +115,20 @@ async def test_a_port_that_is_taken_is_one_sentence(tmp_path):
         with pytest.raises(AssertionError, match="cannot be listened on"):
             await program.start()
         assert await program.ended() == 2
+
+
+def test_the_service_is_ready_when_each_protocol_is_served_that_waits_for_nothing():
+    """One that was up made it ready, and requests to the others were refused for a moment."""
+    outbox, health = Outbox(lambda: None), Health()
+    stomp, rest, xmpp = (SimpleNamespace(largest=1) for _ in range(3))
+    outbox.attach(stomp)
+    outbox.attach(rest)
+    outbox.attach(xmpp, waits=True)
+    health.phase, health.is_connected = Phase.AT_WORK, lambda: outbox.is_open
+    health.is_beginning = lambda: outbox.is_beginning
+    outbox.set_up(stomp, up=True)
+    assert health.readiness(None).why_not == ("protocols: not all are served yet",)
+    outbox.set_up(rest, up=True)
+    assert health.readiness(None).ready
+    outbox.set_up(rest, up=False)
+    assert health.readiness(None).ready, "as before: others are served"

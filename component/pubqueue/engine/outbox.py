@@ -38,19 +38,24 @@ class Outbox:
         self.faces: list[Face] = []
         self._only: Face | None = None
         self._up: list[Face] = []
+        self._beginning: list[Face] = []
         self.behind: dict[object, Container[NodeName]] = {}
         self._on_change, self._on_reach = on_change, on_reach
         self.least = ANY_SIZE
         """The bytes of a payload that every face can send."""
 
-    def attach(self, face: Face) -> None:
-        """Register a face. It counts as down until `set_up(face, up=True)`."""
+    def attach(self, face: Face, *, waits: bool = False) -> None:
+        """Register a face. It counts as down until `set_up(face, up=True)`. One that `waits` for a server or a place may come later than the others."""
         self.faces.append(face)
+        if not waits:
+            self._beginning.append(face)
         self.least = min(self.least, face.largest)
         self._only = face if len(self.faces) == 1 else None
 
     def set_up(self, face: Face, *, up: bool) -> None:
         """Set whether the face can send. Repeating a call does no harm."""
+        if up and face in self._beginning:
+            self._beginning.remove(face)
         if (face in self._up) is not up:
             self._up = [*self._up, face] if up else [one for one in self._up if one is not face]
             self._on_change()
@@ -63,6 +68,11 @@ class Outbox:
     def is_open(self) -> bool:
         """Whether any address can be reached."""
         return bool(self._up)
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether a face that waits for nothing has not been up yet."""
+        return bool(self._beginning)
 
     def claims(self, address: Jid) -> bool:
         """Return whether a face of this process has addresses of this form."""

@@ -105,6 +105,7 @@ class Monitor(ProcessObserver):
         """Note the broker that works from now on, and the traffic of its streams."""
         self._broker, self._traffic = broker, traffic
         self.health.is_connected = lambda: broker.outbox.is_open
+        self.health.is_beginning = lambda: broker.outbox.is_beginning
         self.health.rounds = broker.upkeep.rounds
         self.health.phase = Phase.AT_WORK
 
@@ -267,6 +268,8 @@ class Health:
         self.phase = Phase.STARTING
         self.is_connected: Callable[[], bool] = lambda: False
         """Whether the server can be reached now."""
+        self.is_beginning: Callable[[], bool] = lambda: False
+        """Whether a protocol is not served yet that will be in a moment."""
         self.rounds: Callable[[], tuple[Round, ...]] = tuple
         """When the tasks beside the broker last completed a round."""
 
@@ -277,6 +280,8 @@ class Health:
             whys.append(f"phase: {self.phase}")
         elif not self.is_connected():
             whys.append("server: not connected")
+        elif self.is_beginning():
+            whys.append("protocols: not all are served yet")
         if store is not None:
             whys.append(f"store: {store}")
         late = (one for one in self.rounds() if one.late)

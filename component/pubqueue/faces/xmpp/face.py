@@ -126,7 +126,7 @@ class XmppFace:
             f"{ns.COMPONENT} message": signals.take_message,
             f"{ns.COMPONENT} presence": signals.take_presence,
         }
-        broker.outbox.attach(self)
+        broker.outbox.attach(self, waits=True)
 
     @property
     def traffic(self) -> Traffic:
