@@ -154,13 +154,24 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
     assert not any(SECRET in line for line in reported)
 
 
+CRASHES = """
+import faulthandler, signal
+from pubqueue.cli import main
+signal.signal(signal.SIGUSR2, lambda *_: faulthandler._sigsegv())
+main()
+"""
+
+
 async def test_after_a_crash_in_a_library_its_log_says_where_its_threads_were(tmp_path):
+    """It crashes as a library does: no other thread runs meanwhile, so the stacks do not change while they are read."""
     async with (
         StubServer(secret=SECRET) as server,
-        pubqueue("serve", *flags(server, tmp_path)) as process,
+        pubqueue(
+            "serve", *flags(server, tmp_path), command=(sys.executable, "-c", CRASHES)
+        ) as process,
     ):
         await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
-        process.send_signal(signal.SIGSEGV)
+        process.send_signal(signal.SIGUSR2)
         _, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == -signal.SIGSEGV
     said = err.decode().partition("Fatal Python error: Segmentation fault")[2]
