@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from pubqueue.accounts import credentials
+from pubqueue.loopback import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,18 +59,13 @@ def basic(name: str) -> str:
     return "Basic " + base64.b64encode(f"{name}:{SECRET}".encode()).decode()
 
 
-def _free_port() -> int:
-    with closing(socket.create_server((HOST, 0))) as taken:
-        port: int = taken.getsockname()[1]
-        return port
-
-
 class Service:
     """The running service. `users` are names with further lines of their settings; what is asked is asked by the first one."""
 
     def __init__(self, folder: Path, users: Mapping[str, str]) -> None:
         self.first = next(iter(users))
-        self.ports = {name: _free_port() for name in ("http", "stomp", "rest", "grpc", "json")}
+        names = ("http", "stomp", "rest", "grpc", "json")
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         text = CONFIG.format(folder=folder, **self.ports)
         text += "".join(
             USER.format(name=name, password=HASH) + more for name, more in users.items()

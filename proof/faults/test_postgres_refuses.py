@@ -9,15 +9,13 @@ import psycopg
 import pytest
 from harness.clients.crowd import crowd
 from harness.clients.store_lost import BEE, NODE, WAIT, Stubborn, count
-from harness.databases.postgres import Postgres
-from harness.patience import TIMEOUT, until
+from harness.databases.postgres import ENDED, SESSIONS, Postgres
+from harness.patience import until
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
 FEW = {"max_connections": "12", "superuser_reserved_connections": "3", "max_wal_senders": "0"}
-ENDED = "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE application_name {} AND usename = 'queue'"
-"""Returns when these are gone: one that is told to end, or whose client has gone, has its place for a moment more."""
-OURS, OTHERS = ENDED.format("= 'pubqueue'"), ENDED.format("!= 'pubqueue'")
+OTHERS = f"{ENDED} application_name != 'pubqueue' AND usename = 'queue'"
 ITEMS = "<items node='jobs'/>"
 
 
@@ -67,12 +65,12 @@ async def test_too_many_connections(postgres, tmp_path):
             assert await people.publish("a") == "result"
             with ExitStack() as others:
                 while await people.publish("b") == "result":
-                    postgres.ask(OURS, 1000 * TIMEOUT)
+                    postgres.ask(SESSIONS)
                     take_all(others, postgres)
                 assert await people.publish("c") == WAIT
                 assert await people.read(BEE, ITEMS) == WAIT
                 await people.ping()
-                postgres.ask(OTHERS, 1000 * TIMEOUT)
+                postgres.ask(OTHERS)
             assert await people.publish("d") == "result"
             await people.join(BEE, 2)
             await people.all_done()

@@ -7,8 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 import psycopg
 import pytest
 from harness.clients.session import PUBSUB, condition, session
-from harness.databases.postgres import Postgres
-from harness.patience import TIMEOUT
+from harness.databases.postgres import SESSIONS, Postgres
 from harness.processes.program import Program, write_config
 from harness.servers.live import listener
 
@@ -27,8 +26,6 @@ BEE = "bee@localhost/x"
 WINDOW = """<options><x xmlns='jabber:x:data' type='submit'><field var='pubsub#queue_requests'>
 <value>9</value></field></x></options>"""
 JOB = "<job xmlns='x'/>"
-SESSIONS = f"SELECT pg_terminate_backend(pid, {1000 * TIMEOUT}) FROM pg_stat_activity WHERE application_name = 'pubqueue'"
-"""Ends them, and returns when they are gone."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -35,9 +35,13 @@ SILENT: Final = "10s"
 without a signal to them: by default a minute, as long as a test waits. Stores give up connecting after five seconds.
 """
 
-LEFT: Final = """
-    SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE datname = 'queues' AND pid != pg_backend_pid()
-"""
+ENDED: Final = (
+    f"SELECT pg_terminate_backend(pid, {int(1000 * TIMEOUT)}) FROM pg_stat_activity WHERE "
+)
+"""Ends sessions, with a condition; it returns when they are gone, with their locks and places."""
+SESSIONS: Final = f"{ENDED} application_name = 'pubqueue'"
+"""Ends those of services and programs."""
+LEFT: Final = f"{ENDED} datname = 'queues' AND pid != pg_backend_pid()"
 """Ends the sessions of killed processes: one may still have work in its socket, and would do it after a wipe."""
 
 WIPE: Final = """
@@ -217,7 +221,7 @@ class Postgres:
     def wipe(self) -> None:
         """Return the store to its initial state."""
         with self.session() as connection:
-            connection.execute(LEFT, [int(1000 * TIMEOUT)])
+            connection.execute(LEFT.encode())
             connection.execute(WIPE)
 
     def want_passwords(self) -> None:

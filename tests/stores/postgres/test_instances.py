@@ -8,6 +8,7 @@ import pytest
 from harness.batches.facts import ANN
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
+from harness.databases.postgres import SESSIONS
 from harness.patience import TIMEOUT
 from harness.stores.store_reader import StoreReader
 from msgspec.structs import replace
@@ -29,8 +30,6 @@ from pubqueue.stores.sql import columns
 from pubqueue.stores.sql.session import scripts
 
 EVER = 3600.0
-CONNECTIONS = f"SELECT pg_terminate_backend(pid, {1000 * TIMEOUT}) FROM pg_stat_activity WHERE application_name = 'pubqueue'"
-"""Ends them; they are gone when it returns, with their locks."""
 
 
 @asynccontextmanager
@@ -92,7 +91,7 @@ async def test_an_instance_that_serves_alone_notifies_no_other(one, postgres):
 
 async def test_a_lost_connection_may_have_lost_a_word(one, other, postgres):
     hearing = asyncio.create_task(hears(other))
-    postgres.ask(CONNECTIONS)
+    postgres.ask(SESSIONS)
     await hearing
     assert await heard_by(other, postgres) == []
     await make(one, add("a"))
@@ -173,7 +172,7 @@ async def test_what_one_cannot_hand_out_another_does_as_soon_as_it_is_committed(
 
 
 async def test_after_an_outage_no_instance_takes_the_number_of_a_live_one(one, other, postgres):
-    postgres.ask(CONNECTIONS)
+    postgres.ask(SESSIONS)
     for _ in range(3):
         assert (await other.instances.abandoned(), await one.instances.abandoned()) == ([], [])
         await make(one, add(f"item{_}"))
@@ -185,7 +184,7 @@ async def test_the_work_of_an_instance_that_dies_after_an_outage_is_taken_over(
 ):
     for module in (columns, instances):
         monkeypatch.setattr(module, "LEASE", 0.0)
-    postgres.ask(CONNECTIONS)
+    postgres.ask(SESSIONS)
     for store in (one, other):
         await store.instances.renew()
     await one.close()
@@ -195,7 +194,7 @@ async def test_the_work_of_an_instance_that_dies_after_an_outage_is_taken_over(
 async def test_an_instance_that_was_cut_off_is_fenced_after_another_took_its_number(
     one, other, postgres
 ):
-    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
+    postgres.ask(f"{SESSIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
     assert await died(other.instances) == [0]
     with pytest.raises(FencedError, match="has taken the number 0"):
         await make(one, add("lost"))
@@ -233,7 +232,7 @@ async def test_a_copy_waits_for_leases_and_fences_instances_that_return(
 ):
     monkeypatch.setattr(instances, "TIMEOUT", 0.1)
     monkeypatch.setattr(instances, "LEASE", 0.1)
-    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
+    postgres.ask(f"{SESSIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
     postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")
     with closing(connected(one.conninfo)) as connection:
         schema.configure(connection)
