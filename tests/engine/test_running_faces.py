@@ -3,12 +3,16 @@
 import asyncio
 
 import pytest
-from harness.patience import until
+from harness.batches.toy_face import LineFace
+from harness.patience import TIMEOUT, until
 from structlog.testing import capture_logs
 
+from pubqueue.config.settings import Settings
 from pubqueue.engine import face as module
 from pubqueue.engine.face import PlaceTakenError, RunningFaces, kept_secret
+from pubqueue.faces.table import Row
 from pubqueue.model.decision import Refusal, Refused, SecretKept
+from pubqueue.wiring.serving import serve
 
 
 class Place:
@@ -125,3 +129,38 @@ async def test_a_secret_is_asked_for_until_the_store_keeps_one(monkeypatch):
     secret = await kept_secret(handle, None, "links")
     assert (secret, replies) == (b"of the first instance", [])
     assert [(one.name, len(one.value)) for one in asked] == [("links", module.SECRET_BYTES)] * 2
+
+
+async def test_a_service_is_ready_with_the_last_face_that_waits_for_no_server(monkeypatch):
+    """One more that came later would answer those who connect at the line of the first with errors."""
+    made, notified, stop = [], [], asyncio.Event()
+    goes, is_ready = asyncio.Event(), asyncio.Event()
+
+    class Slow(LineFace):
+        async def run(self):
+            await goes.wait()
+            await super().run()
+
+    def row(kind):
+        def make(broker, _settings, _accounts, on_ready):
+            def ready():
+                notified.append(kind)
+                on_ready()
+
+            made.append(kind(broker, ready))
+            return made[-1]
+
+        return Row(make=make)
+
+    faces = {"line": row(LineFace), "slow": row(Slow)}
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", faces)
+    settings = Settings(jid="queue.example.org", secret="s", store="memory:")
+    async with asyncio.timeout(TIMEOUT):
+        serving = asyncio.create_task(serve(settings, stop=stop, on_ready=is_ready.set))
+        await until(lambda: notified)
+        assert (notified, is_ready.is_set()) == ([LineFace], False)
+        goes.set()
+        await is_ready.wait()
+        stop.set()
+        await serving
+    assert notified == [LineFace, Slow]

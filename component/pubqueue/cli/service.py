@@ -184,10 +184,11 @@ STDERR: Final = 2
 def serve(config: Path | None, **flags: Any) -> None:  # noqa: ANN401  # click's values
     """Run the service until SIGTERM or SIGINT.
 
-    Prints one line when the server has accepted the component, and logs to standard error. If the server admits one
-    instance only and another is connected, the service prints a line and waits until the other disconnects. On exit
-    it stops deliveries, answers the requests that it has received, and exits with 0. On SIGHUP it reloads its
-    configuration, and logs what it has applied.
+    Prints one line when it serves: when the server has accepted the component or, with other protocols configured,
+    when each of these is served. Logs to standard error. If the server admits one instance only and another is
+    connected, the service prints a line and waits until the other disconnects. On exit it stops deliveries, answers
+    the requests that it has received, and exits with 0. On SIGHUP it reloads its configuration, and logs what it has
+    applied.
     """
     faulthandler.enable(STDERR)
     settings = read(config, flags)

@@ -23,7 +23,7 @@ class ProcessObserver(Observer):
     """An observer that is also called with the phases of the process."""
 
     def ready(self) -> None:
-        """Note that the server has accepted the component."""
+        """Note that the service is ready: each protocol is served that waits for no server, or the server has accepted the component."""
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
         """Note the broker that works from now on, and the traffic of its streams."""
@@ -36,7 +36,7 @@ class ProcessObservers(Observers[ProcessObserver]):
     """Passes the phases of the process on to each observer."""
 
     def ready(self) -> None:
-        """Notify them that the server has accepted the component."""
+        """Notify them that the service is ready."""
         self._each(lambda one: one.ready(), self)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
@@ -50,10 +50,10 @@ class ProcessObservers(Observers[ProcessObserver]):
 
 # Notifies systemd (sd_notify): when the service serves, its state, that it lives, and that it reloads its settings.
 #
-# A unit of Type=notify counts as started at READY=1, which is sent when the server has accepted the component. With
-# WatchdogSec=, the process is killed and restarted when no WATCHDOG=1 comes. A timer of the event loop sends it, twice
-# in the interval, so none is sent while the loop hangs; and only while the broker lives and does not stay in one
-# round. If NOTIFY_SOCKET is not set, nothing is sent, and nothing is imported for it.
+# A unit of Type=notify counts as started at READY=1, which is sent when the service is ready. With WatchdogSec=, the
+# process is killed and restarted when no WATCHDOG=1 comes. A timer of the event loop sends it, twice in the interval,
+# so none is sent while the loop hangs; and only while the broker lives and does not stay in one round. If
+# NOTIFY_SOCKET is not set, nothing is sent, and nothing is imported for it.
 
 STATUS: Final = {
     Phase.STARTING: "starting: waits for its store and its server",
@@ -73,7 +73,7 @@ class ServiceManager(ProcessObserver):
         self._rounds: int | None = None
 
     def ready(self) -> None:
-        """Note that the server has accepted the component."""
+        """Note that the service is ready: each protocol is served that waits for no server, or the server has accepted the component."""
         self._notify(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:  # noqa: ARG002

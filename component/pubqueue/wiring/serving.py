@@ -58,7 +58,7 @@ class Process(Struct, frozen=True):
     reloader: Reloader
 
     def ready(self) -> None:
-        """Note that a face serves."""
+        """Note that the faces serve."""
         self.observers.ready()
         self.on_ready()
 
@@ -120,7 +120,7 @@ class _Run:
         clock = store.clock(now) if isinstance(store, Timed) else now
         self._process, self._store = process, store
         self._broker, self._reaper = broker_of(process.settings, store, clock, process.observers)
-        self._faces = faces_of(self._broker, process.settings, process.accounts, process.ready)
+        self._faces = faces_of(self._broker, process.settings, process.accounts, self._ready)
         self._running = RunningFaces(self._faces, process.waiting)
         self._has_freed = False
         """Whether nothing is left of the connections of earlier starts."""
@@ -150,6 +150,11 @@ class _Run:
             process.observers.at_work(self._broker, [face.traffic for face in self._faces])
             async with tasks(self._work()) as serving:
                 await self._until_stopped([*serving, *working])
+
+    def _ready(self) -> None:
+        """Note that a face serves. The process is ready with the last of those that wait for no server."""
+        if not self._broker.outbox.is_beginning:
+            self._process.ready()
 
     def _work(self) -> list[Coroutine[None, None, None]]:
         """Return the work of the faces, and the reload."""
