@@ -52,7 +52,7 @@ T = TypeVar("T")
 HOST: Final = "127.80.113.1"
 """A loopback address that is not in use: a client that connects after the end of the service is refused there."""
 
-TIMEOUT: Final = 10.0
+TIMEOUT: Final = 30.0
 """Seconds of the machine's time that a test waits before it gives up."""
 
 MOMENT: Final = 0.25
