@@ -17,6 +17,7 @@ from pubqueue_xeps.client.connection import (
 )
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.publisher.publisher import Publisher
+from pubqueue_xeps.wire.services import Services
 from pubqueue_xeps.worker.worker import Worker
 
 URL = "xmpp://bot@example.org/queue.example.org"
@@ -35,7 +36,7 @@ def test_the_environment_is_enough():
     assert made == Connection(
         jid=made.jid,
         password="secret",
-        service="queue.example.org",
+        services=Services(("queue.example.org",)),
         nodes=("jobs",),
         host="127.0.0.1",
         port=5299,
@@ -198,16 +199,19 @@ def test_a_misspelled_argument_is_refused_by_its_name(kind):
 
 def test_an_argument_of_connect_reaches_the_connection():
     where: Connect = {
-        "service": "q.example.com",
+        "services": ["q.example.com"],
         "host": "127.0.0.1",
         "port": 5299,
         "tls": "off",
         "ca_file": "/etc/ca.pem",
     }
-    assert set(where) | {"url"} == set(Connect.__annotations__)
+    assert set(where) | {"url", "service"} == set(Connect.__annotations__)
     made = connect("worker", "bot@example.com/one", "secret", where, nodes=("jobs",))
     assert made == Connection(
-        jid="bot@example.com/one", password="secret", nodes=("jobs",), **where
+        jid="bot@example.com/one",
+        password="secret",
+        nodes=("jobs",),
+        **{**where, "services": Services(("q.example.com",))},
     )
     assert connect("worker", None, "secret", {"url": FULL}).service == "queue.example.org"
 
@@ -244,3 +248,65 @@ def test_an_error_of_the_environment_names_its_variable():
     with pytest.raises(ConfigurationError) as raised:
         found(PUBQUEUE_URL=URL, PUBQUEUE_PASSWORD_FILE="/nowhere")
     assert (raised.value.argument, raised.value.source) == ("password", "PUBQUEUE_PASSWORD_FILE")
+
+
+def test_several_services_stand_in_place_of_that_of_the_url():
+    made = found(
+        PUBQUEUE_URL=FULL,
+        PUBQUEUE_SERVICES="Queue-A.example.org, queue-b.example.org=draining",
+        **PASSWORD,
+    )
+    assert made.services == Services(
+        ("queue-a.example.org", "queue-b.example.org"), frozenset({"queue-b.example.org"})
+    )
+    assert (made.account, made.port) == ("bot@example.org", 5299)
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        (PartialConnection(services=["b.example.org"]), None),
+        (PartialConnection(service="b.example.org"), None),
+        (None, "xmpp://bot@example.org/b.example.org"),
+    ],
+    ids=["services=", "service=", "url="],
+)
+def test_arguments_outrank_the_list_of_the_environment(given, url):
+    made = found(given, url, PUBQUEUE_URL=URL, PUBQUEUE_SERVICES="c.example.org", **PASSWORD)
+    assert made.services == Services(("b.example.org",))
+    assert made.service == "b.example.org"
+
+
+def test_what_takes_one_service_chooses_none_of_several():
+    made = found(PUBQUEUE_URL=URL, PUBQUEUE_SERVICES="a.example.org,b.example.org", **PASSWORD)
+    with pytest.raises(ConfigurationError, match="2 services are given, and this is for one"):
+        _ = made.service
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"services": []}, "The list of services is empty"),
+        ({"services": "a.example.org"}, "takes a list of addresses"),
+        (
+            {"services": ["a.example.org", "A.example.org"]},
+            "a.example.org is in the list more than once",
+        ),
+        ({"services": ["a.example.org", ""]}, "A service of the list is empty"),
+        ({"services": ["a.example.org=draining"]}, "No service of the list takes groups"),
+        (
+            {"services": ["a.example.org=away", "b"]},
+            "'a.example.org=away' has a mark that is neither",
+        ),
+        ({"services": ["a b", "@"]}, "is not a JID"),
+        ({"services": ["a"], "service": "b"}, "contradict each other"),
+    ],
+)
+def test_a_list_that_cannot_be_used_is_one_sentence(given, says):
+    with pytest.raises(ConfigurationError, match=says):
+        found(PartialConnection(jid="bot@example.org", **given), **PASSWORD)
+
+
+def test_a_mark_is_no_part_of_a_single_service():
+    with pytest.raises(ConfigurationError, match="is not a JID"):
+        found(PartialConnection(jid="bot@example.org", service="a=draining@"), **PASSWORD)

@@ -9,7 +9,8 @@ is the account, as a bare or full JID, and the address of the service, as RFC 51
 - `ca_file`: certificate authorities that replace the system's;
 - `node`: the node of a worker; repeat it for several nodes.
 
-The environment has the URL in `PUBQUEUE_URL`. The password is never in a URL, because URLs end up in logs: it is in
+The environment has the URL in `PUBQUEUE_URL`, and in `PUBQUEUE_SERVICES` the services in place of that of the URL if there
+are several, with commas between them. The password is never in a URL, because URLs end up in logs: it is in
 `PUBQUEUE_PASSWORD`, or in the first line of the file that `PUBQUEUE_PASSWORD_FILE` names. Arguments outrank the URL,
 which is ignored if both the account and the service are given as arguments.
 """
@@ -27,11 +28,13 @@ from slixmpp.jid import JID, InvalidJID
 
 from pubqueue_xeps.client.xmpp_client import Client, Tls, make_client
 from pubqueue_xeps.errors import ConfigurationError
+from pubqueue_xeps.wire.services import Services, read_services
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 URL: Final = "PUBQUEUE_URL"
+SERVICES: Final = "PUBQUEUE_SERVICES"
 PASSWORD: Final = "PUBQUEUE_PASSWORD"  # noqa: S105 - the name of the variable
 PASSWORD_FILE: Final = "PUBQUEUE_PASSWORD_FILE"  # noqa: S105 - as above
 EXAMPLE: Final = "xmpp://bot@example.org/queue.example.org"
@@ -42,6 +45,10 @@ class Connect(TypedDict, total=False):
 
     service: str | None
     """The address of the service, such as `queue.example.org`."""
+
+    services: Sequence[str] | None
+    """The addresses of several services instead, among which items are distributed. One may have a mark: `queue-b.example.org=draining`
+    gets no new items, `queue-c.example.org=joining` only those without a group and without an id of yours."""
 
     url: str | None
     """Account, service and the rest as one URL: `xmpp://bot@example.org/queue.example.org`. Other arguments outrank it."""
@@ -66,6 +73,8 @@ class PartialConnection:
     jid: str | None = None
     password: str | None = field(default=None, repr=False)
     service: str | None = None
+    services: Sequence[str] | None = None
+    """Several services instead of one, as `read_services` takes them."""
     nodes: tuple[str, ...] | None = None
     host: str | None = None
     port: int | None = None
@@ -75,11 +84,11 @@ class PartialConnection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Everything needed to log in and to address the service. `jid` is a full JID."""
+    """Everything needed to log in and to address the services. `jid` is a full JID."""
 
     jid: str
     password: str = field(repr=False)
-    service: str
+    services: Services
     nodes: tuple[str, ...]
     host: str | None
     port: int
@@ -87,6 +96,16 @@ class Connection:
     ca_file: str | None
     is_resource_ours: bool = field(default=False, compare=False)
     """Whether the resource was picked at random."""
+
+    @property
+    def service(self) -> str:
+        """The only service. Raises ConfigurationError if there are several: what takes one must not choose among them."""
+        if not self.services.is_one:
+            raise ConfigurationError(
+                f"{len(self.services.names)} services are given, and this is for one: give service= or --service.",
+                argument="service",
+            )
+        return self.services.first
 
     @property
     def account(self) -> str:
@@ -116,12 +135,17 @@ def connection(
 
     Raises ConfigurationError, with a message of one sentence.
     """
+    services, source = _given_services(given, url, environment)
     if url is not None:
         given = _completed(given, read_url(url))
-    elif (given.jid is None or given.service is None) and (found := environment.get(URL)):
+    elif (given.jid is None or (given.service is None and services is None)) and (
+        found := environment.get(URL)
+    ):
         given = _completed(given, read_url(found, URL))
-    jid, service = given.jid, given.service
-    if jid is None or service is None:
+    jid = given.jid
+    if services is None and given.service is not None:
+        services, source = (given.service,), "service"
+    if jid is None or services is None:
         missing, argument = ("account", "jid") if jid is None else ("service", "service")
         raise ConfigurationError(
             f"No {missing} is given: give {argument}= or a URL (url=, --url), or set {URL}, such as {EXAMPLE}.",
@@ -136,7 +160,7 @@ def connection(
     return Connection(
         jid=_full(jid, role),
         password=password,
-        service=str(_jid(service, "service")),
+        services=_services(services, source),
         nodes=given.nodes or (),
         host=given.host,
         port=5222 if given.port is None else given.port,
@@ -144,6 +168,37 @@ def connection(
         ca_file=given.ca_file,
         is_resource_ours=not _jid(jid, "jid").resource,
     )
+
+
+def _given_services(
+    given: PartialConnection, url: str | None, environment: Mapping[str, str]
+) -> tuple[Sequence[str] | None, str]:
+    """Return the list of services, and where it stands; arguments outrank the environment, a URL among them."""
+    if given.services is not None:
+        if given.service is not None:
+            raise ConfigurationError(
+                "service= and services= contradict each other: give one of them.",
+                argument="services",
+            )
+        return given.services, "services"
+    if given.service is None and url is None and (found := environment.get(SERVICES)):
+        return (found,), SERVICES
+    return None, "services"
+
+
+def _services(given: Sequence[str], source: str) -> Services:
+    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+        raise ConfigurationError(
+            f"{source} is {given!r}; it takes a list of addresses.", argument="services"
+        )
+    if source == "service":  # an address, and no mark
+        return Services((str(_jid(given[0], "service")),))
+    try:
+        return read_services(given, lambda text: str(_jid(text, "services")))
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        raise ConfigurationError(f"{error}", argument="services", source=source) from None
 
 
 def connect(
@@ -161,6 +216,7 @@ def connect(
         jid=jid,
         password=password,
         service=where.get("service"),
+        services=where.get("services"),
         nodes=nodes,
         host=where.get("host"),
         port=where.get("port"),

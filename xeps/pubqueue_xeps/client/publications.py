@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue_xeps.client.ask import Denied, Unanswered
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.wire.requests import IqRequest
+    from pubqueue_xeps.wire.services import Services
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 - 1024
 """The maximum size of a request that Prosody and ejabberd accept from a client in Debian's configuration, in bytes,
@@ -84,7 +86,7 @@ class Publications:
             if error.node is not None:  # else it is the stream's error, which all requests get
                 error.id = name
             raise
-        return _read(answer, node, name, first=first)
+        return _read(answer, node, name, self._service, first=first)
 
     async def _in_its_turn(
         self,
@@ -181,7 +183,7 @@ class Publications:
                             return no.refusal, unsure == 1
                         unsure -= no.refusal.condition != "internal-server-error"
                         why = f"{self._service} answers {no.refusal.summary}"
-                        log.info("publisher.waiting", node=node, why=why)
+                        log.info("publisher.waiting", node=node, service=self._service, why=why)
                     await asyncio.sleep(self._timings.pause(asked))
         except TimeoutError:
             if not limit.expired():
@@ -194,6 +196,19 @@ class Publications:
         raise ServiceUnavailable(
             f"{question} was given up after {timeout:g} seconds: {why}.", node=node
         )
+
+
+def placed(services: Services, new: NewItem) -> tuple[str, NewItem]:
+    """Return the service of an item, and the item: with an id if its service depends on one. Raises ValueError for an invalid id or group."""
+    if services.is_one:
+        return services.first, new
+    group, name = publishing.named(new.group), publishing.identified(new.id)
+    if group is not None:
+        return services.place(group), new
+    if name is not None:
+        return services.place(name), new
+    name = new_id()
+    return services.place_of_new(name), replace(new, id=name)
 
 
 def request(node: str, new: NewItem, largest: int, answer: str) -> tuple[str, IqRequest]:
@@ -234,7 +249,7 @@ def new_item(payload: object, beside: Mapping[str, Any]) -> NewItem:
     return NewItem(**{"payload": None, **beside, **own})
 
 
-def _read(answer: Element, node: str, name: str, *, first: bool) -> Published:
+def _read(answer: Element, node: str, name: str, service: str, *, first: bool) -> Published:
     if (other := publishing.other_id(answer, (name,))) is not None:
         raise OtherId(node=node, id=name, other=other)
     known, dead = publishing.known(answer), publishing.death(answer)
@@ -242,4 +257,4 @@ def _read(answer: Element, node: str, name: str, *, first: bool) -> Published:
         log.warning("publisher.dead_already", node=node, id=name)
     # an item that a repeated request finds may be its own first publish
     duplicate = None if known and not first and dead is None else known
-    return Published(node, name, duplicate, dead)
+    return Published(node, name, duplicate, dead, service)

@@ -18,6 +18,7 @@ from pubqueue_xeps.wire.xml_text import attributes
 from pubqueue_xeps.xep_qos import XEP_QOS, Retry, qos
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
@@ -38,7 +39,7 @@ REMEMBERED: Final = 1000
 
 
 class CarriedPublications:
-    """Publishes by message to one service, over a publisher's stream.
+    """Publishes by message to the services of a publisher, over its stream; each has room of its own for what is in flight.
 
     The plugin is registered at once if there is a file of pending publishes, else at the first publish.
     """
@@ -46,18 +47,18 @@ class CarriedPublications:
     def __init__(
         self,
         keeper: ConnectionKeeper,
-        service: str,
+        services: Sequence[str],
         timings: Timings,
         *,
         largest: int,
         file: PendingFile | None,
     ) -> None:
-        self._keeper, self._service, self._timings = keeper, service, timings
+        self._keeper, self._timings = keeper, timings
         self._largest, self._file = largest, file
         self._client: Client | None = None
         self._plugin: XEP_QOS | None = None
-        self._room = BytesInFlight()
-        self._lately: dict[str, tuple[str, str]] = {}
+        self._rooms = {service: BytesInFlight() for service in services}
+        self._lately: dict[str, tuple[str, str, str]] = {}
 
     def equip(self, client: Client) -> None:
         """Set the client, before it logs in."""
@@ -92,6 +93,7 @@ class CarriedPublications:
         new: NewItem,
         level: Level,
         timeout: float,  # noqa: ASYNC109 - a promise
+        service: str,
     ) -> Published:
         """Return when the publish is answered at its level; `timeout` is in seconds.
 
@@ -105,12 +107,12 @@ class CarriedPublications:
         words = f"{level}{question.inner}".encode()
         msg_id = hashlib.blake2b(words, digest_size=16).hexdigest()
         message = f'<message xmlns="{CLIENT}"{attributes(id=msg_id)}>{question.inner}</message>'
-        self._note(msg_id, node, name)
+        self._note(msg_id, service, node, name)
         try:
-            async with self._room.of(len(question.body), timeout):
-                await plugin.carry(self._service, message, level, msg_id, timeout)
+            async with self._rooms[service].of(len(question.body), timeout):
+                await plugin.carry(service, message, level, msg_id, timeout)
         except Denied as no:
-            raise self._failure(no, node, name) from None
+            raise self._failure(no, service, node, name) from None
         except NoRoom:
             raise NotConfirmed(
                 f"{question} was given up after {timeout:g} seconds: others are not confirmed either.",
@@ -120,7 +122,7 @@ class CarriedPublications:
         except PubqueueError as error:
             error.node, error.id = node, name
             raise
-        return Published(node, name)
+        return Published(node, name, service=service)
 
     def _add_plugin(self) -> XEP_QOS:
         assert self._client is not None, "the publisher is open"
@@ -135,26 +137,27 @@ class CarriedPublications:
         self._plugin = plugin
         return plugin
 
-    def _note(self, msg_id: str, node: str, name: str) -> None:
-        self._lately[msg_id] = node, name
+    def _note(self, msg_id: str, service: str, node: str, name: str) -> None:
+        self._lately[msg_id] = service, node, name
         if len(self._lately) > REMEMBERED:
             del self._lately[next(iter(self._lately))]
 
     def _read_refusal(self, message: Element) -> bool:
         found = self._lately.get(message.get("id", ""))
-        if found is None or message.get("from") != self._service:
+        if found is None or message.get("from") != found[0]:
             return False
-        log.error(
-            "publisher.refused", node=found[0], id=found[1], why=refusals.read(message).summary
-        )
+        service, node, name = found
+        why = refusals.read(message).summary
+        log.error("publisher.refused", node=node, id=name, why=why, service=service)
         return True
 
-    def _failure(self, no: Denied, node: str, name: str) -> PubqueueError:
+    @staticmethod
+    def _failure(no: Denied, service: str, node: str, name: str) -> PubqueueError:
         refusal = no.refusal
         if refusal.condition == "feature-not-implemented" and not refusal.detail:
-            why = f"{self._service} refused the publish of {name!r}: {refusal.summary}."
+            why = f"{service} refused the publish of {name!r}: {refusal.summary}."
             return Refused(why, condition=refusal.condition, node=node, id=name)
-        error = refusals.failure(refusal, self._service, node)
+        error = refusals.failure(refusal, service, node)
         error.id = name
         return error
 
@@ -169,4 +172,4 @@ class CarriedPublications:
         node = "" if publish is None else publish.get("node", "")
         item = None if publish is None else publish.find(ITEM)
         name = "" if item is None else item.get("id", "")
-        log.error("publisher.refused", node=node, id=name, why=str(error))
+        log.error("publisher.refused", node=node, id=name, why=str(error), service=pending.to)

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from pubqueue_xeps.client.connection import Connect, Connection, connect
 from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
 from pubqueue_xeps.client.pace import Timings
-from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, Publications, new_item
+from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, new_item
 from pubqueue_xeps.client.threads import Blocking, Process, blocking, takes, wait_for
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, ServerUnreachable
-from pubqueue_xeps.publisher.carried import CarriedPublications
-from pubqueue_xeps.publisher.replies import Replies, Reply
+from pubqueue_xeps.publisher.distribution import Distribution
 from pubqueue_xeps.wire import waits
 from pubqueue_xeps.wire.publication import carrying, new_id
 from pubqueue_xeps.wire.times import Span, span
@@ -32,10 +31,12 @@ from pubqueue_xeps.xep_qos.levels import level_of
 from pubqueue_xeps.xep_qos.pending_file import PendingFile
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Coroutine, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from pubqueue_xeps.publisher.carried import CarriedPublications
+    from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.publication import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
     from pubqueue_xeps.wire.waits import Signaled
@@ -49,10 +50,10 @@ IN_FLIGHT: Final = 100
 
 
 class Publisher:
-    """Publishes to the nodes of one service, as an async context manager.
+    """Publishes to the nodes of one service or several, as an async context manager.
 
-    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains
-    them. Without arguments the connection comes from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
+    `where` stands for the keyword arguments `service`, `services`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect`
+    explains them. Without arguments the connection comes from `PUBQUEUE_URL`, and the password from `PUBQUEUE_PASSWORD` or
     `PUBQUEUE_PASSWORD_FILE`; arguments outrank these. If `jid` has no resource, the publisher picks a random one.
     Raises ConfigurationError, a ValueError, for an argument that is missing or wrong.
 
@@ -69,6 +70,11 @@ class Publisher:
 
     Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable, and PendingFailed
     if the file cannot be used.
+
+    With `services`, an item goes to one of them by its group, or by its id if it has no group, always the same one
+    (`pubqueue_xeps.wire.services`). All are reached over one connection. Items of a service that is away wait, within
+    their timeouts, and go to no other; the others are published meanwhile. Publish an id with the same group each time.
+
     When the connection breaks later, the publisher reconnects; publishes wait for it, each within its timeout. After
     a fork, a process must open its own publisher: using one that was open before raises RuntimeError.
     """
@@ -217,7 +223,8 @@ class Publisher:
             "type": type,
         }
         item = carrying(new_item(payload, beside), self._carry)
-        return await self._publish(node, item, self._seconds(timeout), _level(level))
+        seconds, wanted = self._seconds(timeout), _level(level) or self._level
+        return await self._parts().distribution.publish(node, item, seconds, wanted)
 
     async def publish_many(
         self,
@@ -238,7 +245,8 @@ class Publisher:
 
         `items` are payloads, or `NewItem`s with their own ids, priorities and so on; the arguments apply to items that
         do not set their own. They are read from the iterable as room becomes free, and enqueued in roughly this order.
-        Returns the results in the order of the items. `timeout` applies to each item.
+        Returns the results in the order of the items. `timeout` applies to each item. With several services each has an
+        equal share of `in_flight`, and up to 1,000 items that are read wait for each.
 
         If some items cannot be published, the others still are, and NotAllPublished is raised at the end; its `results`
         has the result or error of each item, in order. To publish all or none, use `pubqueue_xeps.batch`.
@@ -253,13 +261,16 @@ class Publisher:
             "group": group,
             "type": type,
         }
-        seconds, wanted = self._seconds(timeout), _level(level)
+        seconds, wanted = self._seconds(timeout), _level(level) or self._level
 
-        async def publish(payload: object) -> Published:
-            item = carrying(new_item(payload, beside), self._carry)
-            return await self._publish(node, item, seconds, wanted)
+        def make(payload: object) -> NewItem:
+            return carrying(new_item(payload, beside), self._carry)
 
-        return _all_of(await _each(items, publish, in_flight), node)
+        distribution = self._parts().distribution
+        results = await distribution.publish_each(
+            node, items, make, seconds, wanted, in_flight=in_flight
+        )
+        return _all_of(results, node)
 
     async def retract(
         self,
@@ -272,12 +283,13 @@ class Publisher:
 
         When this returns, no worker gets the item any more. `there` is whether it was still in the node, `locked`
         whether a worker had it. A worker that has begun is not stopped, but is notified that its lock is lost. An item
-        published later under the same id is a new one.
+        published later under the same id is a new one. Of several services all are asked, and the first that has the item
+        counts.
 
         Raises NoSuchNode; Refused if another account published the item; ServiceUnavailable if the service could not be
         reached in time and nothing has changed; NotConfirmed if no answer came in time; ValueError for an invalid id.
         """
-        return await self._parts().publications.retract(node, id, self._seconds(timeout))
+        return await self._parts().distribution.retract(node, id, self._seconds(timeout))
 
     async def signal(
         self,
@@ -302,7 +314,7 @@ class Publisher:
         text = "" if data is None else as_json(data, "data")
         known = signal_id or new_id()
         question = waits.request(node, id, name, text, known)
-        answer = await self._parts().publications.signal(question, node, self._seconds(timeout))
+        answer = await self._parts().distribution.signal(question, node, self._seconds(timeout))
         return waits.read_signaled(answer, node, id, known)
 
     async def ask(
@@ -335,15 +347,7 @@ class Publisher:
             "type": type,
         }
         item = carrying(new_item(payload, beside), self._carry)
-        return await self._parts().replies.ask(node, item, span("timeout", timeout))
-
-    async def _publish(
-        self, node: str, item: NewItem, seconds: float, level: Level | None
-    ) -> Published:
-        parts, level = self._parts(), level or self._level
-        if level is None:
-            return await parts.publications.publish(node, item, seconds)
-        return await parts.carried.publish(node, item, level, seconds)
+        return await self._parts().distribution.ask(node, item, span("timeout", timeout))
 
     def _seconds(self, timeout: Span | None) -> float:
         return self._timeout if timeout is None else span("timeout", timeout)
@@ -360,9 +364,12 @@ class _Parts:
     """The parts of an open publisher."""
 
     keeper: ConnectionKeeper
-    publications: Publications
-    carried: CarriedPublications
-    replies: Replies
+    distribution: Distribution
+
+    @property
+    def carried(self) -> CarriedPublications:
+        """What is published by message."""
+        return self.distribution.carried
 
 
 def _parts(
@@ -375,39 +382,14 @@ def _parts(
         if resource is not None:
             connection = replace(connection, jid=f"{connection.account}/{resource}")
     keeper = ConnectionKeeper(connection, timings)
-    publications = Publications(keeper, connection.service, timings, largest=largest)
-    carried = CarriedPublications(keeper, connection.service, timings, largest=largest, file=file)
-    replies = Replies(keeper, publications, connection, timings)
-    keeper.equip, keeper.on_session = carried.equip, replies.look_again
-    keeper.listen = lambda stanza: replies.read(stanza) or carried.read(stanza)
-    return _Parts(keeper, publications, carried, replies)
+    distribution = Distribution(keeper, connection, timings, largest=largest, file=file)
+    keeper.equip = distribution.carried.equip
+    keeper.on_session, keeper.listen = distribution.look_again, distribution.read
+    return _Parts(keeper, distribution)
 
 
 def _level(level: Level | str | None) -> Level | None:
     return None if level is None else level_of(level)
-
-
-async def _each(
-    items: Iterable[object], publish: Callable[[object], Awaitable[Published]], in_flight: int
-) -> list[Published | Exception]:
-    """Publish each item, `in_flight` at a time; return the results in order. An exception of the iterable is raised."""
-    left = enumerate(items)
-    results: dict[int, Published | Exception] = {}
-
-    async def work() -> None:
-        for number, payload in left:
-            try:
-                results[number] = await publish(payload)
-            except Exception as error:  # of one item: the others are published all the same
-                results[number] = error
-
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(in_flight):
-                tasks.create_task(work())
-    except BaseExceptionGroup as failed:  # of the iterable
-        raise failed.exceptions[0] from None
-    return [results[number] for number in range(len(results))]
 
 
 def _all_of(results: list[Published | Exception], node: str) -> list[Published]:

@@ -30,7 +30,6 @@ from pubqueue_xeps.xep_0254.queueing import Delivered, read_event
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.client.publications import Publications
@@ -89,19 +88,20 @@ class _Wait:
 
 
 class Replies:
-    """The replies to the items that one publisher asks."""
+    """The replies to the items that one publisher asks at one service: a worker replies where its item is."""
 
     def __init__(
         self,
         keeper: ConnectionKeeper,
         publications: Publications,
-        connection: Connection,
+        service: str,
+        account: str,
         timings: Timings,
     ) -> None:
         self._keeper = keeper
         self._publications = publications
-        self._service = connection.service
-        self._node = PLACE + connection.account
+        self._service = service
+        self._node = PLACE + account
         self._timings = timings
         self._session = 0
         self._settled = 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -48,6 +48,8 @@ class Published:
     dead: str | None = None
     """The reason why the item, which already existed, is dead; empty if none was given. None: it is not dead. No worker
     gets a dead item until an owner redrives it."""
+    service: str | None = field(default=None, compare=False)
+    """The service that has it; None over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

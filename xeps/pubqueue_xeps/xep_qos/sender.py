@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue_xeps.client.ask import Denied
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 IQS: Final = frozenset(f"{{{space}}}iq" for space in (CLIENT, COMPONENT))
 TOGETHER: Final = 100
-"""How many pending messages are resumed at a time when a session starts."""
+"""How many pending messages to one peer are resumed at a time when a session starts: one that is away holds up no other."""
 
 Key = tuple[str, str]
 FIRST_STEP: Final = {Level.ACKNOWLEDGED: Step.ACKNOWLEDGED, Level.ASSURED: Step.ASSURED}
@@ -84,7 +85,9 @@ class Sender:
         self._answers: dict[str, tuple[str, asyncio.Queue[Element | None]]] = {}
         self._deliveries: dict[Key, _Delivery] = {}
         self._peers: dict[str, asyncio.Future[bool]] = {}
-        self._room = asyncio.Semaphore(TOGETHER)
+        self._room: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(TOGETHER)
+        )
         self.silent: Callable[[], None] = lambda: None
         self.sent: Callable[[Sent], None] = lambda _sent: None
         self.failed: Callable[[Outgoing, Denied | PubqueueError], None] = lambda _row, _error: None
@@ -215,7 +218,7 @@ class Sender:
             )
 
     async def _carry_in_turn(self, delivery: _Delivery) -> Sent:
-        async with self._room:
+        async with self._room[delivery.row.peer]:
             return await self._carry(delivery)
 
     async def _carry(self, delivery: _Delivery) -> Sent:
