@@ -34,6 +34,9 @@ def registry():
     return CollectorRegistry()
 
 
+AT = {"service": "queue.localhost"}
+
+
 def value(registry, name, **labels):
     return registry.get_sample_value(f"pubqueue_worker_{name}", labels)
 
@@ -61,12 +64,12 @@ async def test_items_are_counted_by_node_handler_and_outcome(service, registry):
     await service.run(bot, app, node="jobs")
     outcomes = ("done", "failed", "rejected", "released", "lost")
     of_jobs = [
-        value(registry, "items_total", node="jobs", handler="job", outcome=each)
+        value(registry, "items_total", **AT, node="jobs", handler="job", outcome=each)
         for each in outcomes
     ]
     assert of_jobs == [2, 2, 1, 1, None]
-    assert value(registry, "items_total", node="jobs", handler="rest", outcome="done") == 1
-    assert value(registry, "item_seconds_count", node="jobs", handler="job") == 6
+    assert value(registry, "items_total", **AT, node="jobs", handler="rest", outcome="done") == 1
+    assert value(registry, "item_seconds_count", **AT, node="jobs", handler="job") == 6
     text = generate_latest(registry).decode()
     assert not [word for word in ("passenger", "secret", "other") if word in text]
 
@@ -87,13 +90,13 @@ async def test_what_is_here_is_shown_by_node(service, registry):
         while len(held_items(bot).locked()) < 3:
             await session_of(bot).ask_time()
         shown = {
-            name: [value(registry, name, node=node) for node in ("jobs", "mails")]
+            name: [value(registry, name, **AT, node=node) for node in ("jobs", "mails")]
             for name in ("in_flight", "waiting", "window")
         }
         assert shown == {"in_flight": [1, 0], "waiting": [2, 0], "window": [5, 5]}
         assert value(registry, "connected", service=service.address) == 1
         await item.unlock()
-    assert value(registry, "in_flight", node="jobs") is None
+    assert value(registry, "in_flight", **AT, node="jobs") is None
     assert value(registry, "connected", service=service.address) == 0
 
 
@@ -122,7 +125,7 @@ async def test_a_port_of_the_loopback_address_serves_them(service):
     first = Worker(**service.account(), node="jobs", signals=(), metrics=port)
     async with first:
         text = await asyncio.to_thread(fetched, port)
-        assert 'pubqueue_worker_window{node="jobs"} 10.0' in text
+        assert 'pubqueue_worker_window{node="jobs",service="queue.localhost"} 10.0' in text
         second = Worker(**service.account("two"), node="jobs", signals=(), metrics=port)
         with pytest.raises(ConfigurationError, match=f"cannot be served at 127.0.0.1:{port}: Addr"):
             await second.__aenter__()

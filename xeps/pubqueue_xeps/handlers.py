@@ -539,6 +539,7 @@ def _unknown(most: int | None) -> Callable[[Item], object]:
             kind=kind,
             attempt=item.attempt,
             most=most,
+            service=item.service,
         )
         reason = f"no handler for {kind}"
         if most is not None and item.attempt >= most:

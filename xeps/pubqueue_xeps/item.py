@@ -62,7 +62,14 @@ class Holder(Protocol):
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend its lock."""
 
-    async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
+    async def publish(
+        self,
+        node: str,
+        new: NewItem,
+        timeout: float | None,  # noqa: ASYNC109 - a promise
+        *,
+        is_reply: bool = False,
+    ) -> Published:
         """Publish another item."""
 
 
@@ -87,6 +94,11 @@ class ItemFacts(Content):
     def node(self) -> str:
         """The queue that the item comes from."""
         return self.delivered.node
+
+    @property
+    def service(self) -> str:
+        """The address of the service that the item comes from."""
+        return self.delivered.service
 
     @property
     def place(self) -> Place:
@@ -269,7 +281,7 @@ class Item(ItemFacts):
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
-        """Publish follow-up work on the worker's own stream; when this returns, the service has it.
+        """Publish follow-up work on the worker's own stream; when this returns, its service has it.
 
         The arguments are those of `Publisher.publish`; the worker's account must be a publisher of `node`. Without
         `id`, the follow-up's id is made from this item and the number of the follow-up, so a handler that runs twice
@@ -314,7 +326,9 @@ class Item(ItemFacts):
         if not self.wants_reply:
             raise NoReplyWanted(node=self.node, id=self.id)
         new = NewItem(payload=payload, id=self.headers[CORRELATION], type=type)
-        published = await self._holder.publish(self.headers[REPLY_TO], new, _patience(timeout))
+        published = await self._holder.publish(
+            self.headers[REPLY_TO], new, _patience(timeout), is_reply=True
+        )
         self._replied = True
         return published
 
@@ -360,9 +374,21 @@ class Item(ItemFacts):
     async def _give_up(self, outcome: Outcome) -> None:
         """Unlock, but do not hide or delay the exception that is being raised."""
         if outcome.type == "reject":
-            log.warning("item.rejected", node=self.node, id=self.id, why=outcome.reason)
+            log.warning(
+                "item.rejected",
+                node=self.node,
+                id=self.id,
+                why=outcome.reason,
+                service=self.service,
+            )
         else:
-            log.info("item.given_back", node=self.node, id=self.id, outcome=outcome.type)
+            log.info(
+                "item.given_back",
+                node=self.node,
+                id=self.id,
+                outcome=outcome.type,
+                service=self.service,
+            )
         await self._holder.give_up(self, outcome)
 
 

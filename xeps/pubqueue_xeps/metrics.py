@@ -75,12 +75,12 @@ class Metrics(Collector):
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         self._registry = registry
         self._items = Counter(
-            f"{PREFIX}_items", ITEMS, ["node", "handler", "outcome"], registry=registry
+            f"{PREFIX}_items", ITEMS, ["service", "node", "handler", "outcome"], registry=registry
         )
         self._seconds = Histogram(
             f"{PREFIX}_item_seconds",
             DURATION,
-            ["node", "handler"],
+            ["service", "node", "handler"],
             buckets=SECONDS,
             registry=registry,
         )
@@ -89,10 +89,10 @@ class Metrics(Collector):
         """Those of workers that have ended, by service."""
         registry.register(self)
 
-    def ended(self, node: str, handler: str, outcome: str, seconds: float) -> None:
+    def ended(self, service: str, node: str, handler: str, outcome: str, seconds: float) -> None:
         """Count an item."""
-        self._items.labels(node, handler, outcome).inc()
-        self._seconds.labels(node, handler).observe(seconds)
+        self._items.labels(service, node, handler, outcome).inc()
+        self._seconds.labels(service, node, handler).observe(seconds)
 
     @contextmanager
     def watching(self, worker: Observed) -> Iterator[None]:
@@ -108,12 +108,15 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current numbers of all workers."""
         workers = tuple(self._workers)
-        found = [worker.by_node() for worker in workers]
+        found = [
+            ((worker.service, node), numbers)
+            for worker in workers
+            for node, numbers in worker.by_node().items()
+        ]
         for name, about in OF_NODES.items():
-            gauge = GaugeMetricFamily(f"{PREFIX}_{name}", about, labels=["node"])
-            for node in sorted({node for numbers in found for node in numbers}):
-                total = sum(numbers[node][name] for numbers in found if node in numbers)
-                gauge.add_metric([node], total)
+            gauge = GaugeMetricFamily(f"{PREFIX}_{name}", about, labels=["service", "node"])
+            for place in sorted({place for place, _ in found}):
+                gauge.add_metric(place, sum(numbers[name] for at, numbers in found if at == place))
             yield gauge
         connected = GaugeMetricFamily(f"{PREFIX}_connected", CONNECTED, labels=["service"])
         reconnects = CounterMetricFamily(f"{PREFIX}_reconnects", RECONNECTS, labels=["service"])

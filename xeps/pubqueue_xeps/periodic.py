@@ -80,6 +80,11 @@ class Periodic:
         }
         put(self, "words", words)
 
+    @property
+    def key(self) -> str:
+        """What it is placed by among several services: its group, or its id if it has no group."""
+        return (*self.words["group"], self.id)[0]
+
     def is_as(self, stored: Mapping[str, tuple[str, ...]]) -> bool:
         """Return whether a stored schedule, a row of the service's answer, is this one."""
         return all(

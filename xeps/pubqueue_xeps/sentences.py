@@ -34,6 +34,7 @@ SENTENCES: Final[dict[str, str]] = {
     "worker.closed":            "closed",
     "schedule.created":         "created the schedule {id}: {cron} ({zone}), to {node}",
     "schedule.changed":         "changed the schedule {id}: {cron} ({zone}), to {node}",
+    "schedule.removed":         "removed the schedule {id} at {service}: its place is another service",
     "publisher.disconnected":   "the connection of the publisher {jid} is lost ({why}), reconnecting",
     "publisher.waiting":        "the publisher tries again in {seconds} s: {why}",
     "publisher.failed":         "the publisher ended: {why}",

@@ -81,7 +81,14 @@ class _Notes:
         self.calls.append(Call("touch", seconds=seconds))
         return self.deadline
 
-    async def publish(self, node: str, new: Any, _timeout: float | None) -> FollowUp:  # noqa: ANN401  as the item has it
+    async def publish(
+        self,
+        node: str,
+        new: Any,  # noqa: ANN401  as the item has it
+        _timeout: float | None,
+        *,
+        is_reply: bool = False,  # noqa: ARG002  a holder's
+    ) -> FollowUp:
         names = "priority", "delay", "ttl", "headers", "group", "type"
         beside = {name: getattr(new, name) for name in names}
         found = FollowUp(node, new.id, new.payload, **beside)

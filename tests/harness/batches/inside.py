@@ -18,14 +18,14 @@ def session_in(tx: Any) -> Any:
     return tx._session
 
 
-def session_of(worker: Any) -> Any:
-    """Return a worker's session with the queue."""
-    return worker._session
+def session_of(worker: Any, at: int = 0) -> Any:
+    """Return a worker's session with the queue, at its first service or another one."""
+    return worker._items.parts[at].session
 
 
-def held_items(worker: Any) -> Any:
-    """Return the items that a worker holds."""
-    return worker._held_items
+def held_items(worker: Any, at: int = 0) -> Any:
+    """Return the items that a worker holds, of its first service or another one."""
+    return worker._items.parts[at].held_items
 
 
 def connection_keeper(publisher: Any) -> Any:

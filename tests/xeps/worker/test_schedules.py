@@ -10,6 +10,7 @@ from harness.patience import TIMEOUT
 
 from pubqueue import Handlers, Refused, Timings, Worker
 from pubqueue.testing import Service
+from pubqueue_xeps.wire.services import Services
 from pubqueue_xeps.worker.schedules import Schedules
 
 IDS = (f"nightly-{number}" for number in itertools.count())
@@ -105,7 +106,9 @@ async def test_workers_that_start_together_do_not_fail(service, declared, caplog
             await stack.enter_async_context(bot)
         all_of_them = [Schedules(session_of(bot), service.address, Timings()) for bot in bots]
         tasks = declared().schedules()
-        await asyncio.gather(*(each.ensure(tasks) for each in all_of_them))
+        await asyncio.gather(
+            *(each.ensure(tasks, Services((service.address,))) for each in all_of_them)
+        )
     assert events(caplog) == ["schedule.created"]
     assert (await shown(service, declared.id))["cron"] == ("0 3 * * *",)
 

@@ -112,6 +112,10 @@ class Connection:
         """The bare JID."""
         return str(JID(self.jid).bare)
 
+    def at(self, service: str) -> Connection:
+        """Return the connection for a stream of its own to one of several services: each has its own resource."""
+        return self if self.services.is_one else replace(self, jid=f"{self.jid}/{service}")
+
     def client(self) -> Client:
         """Make a client for `login`; the event loop has to run. Raises ValueError."""
         return make_client(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.handlers import Handler
     from pubqueue_xeps.item import Item
     from pubqueue_xeps.middleware import Middleware
-    from pubqueue_xeps.worker.held_items import HeldItems
+    from pubqueue_xeps.worker.worker_items import WorkerItems
 
 
 MAX_CHOSEN: Final = 10_000
@@ -42,12 +42,12 @@ MAX_CHOSEN: Final = 10_000
 class Dispatcher:
     """Runs the handlers of one worker, for at most `concurrency` items at a time in total."""
 
-    def __init__(self, held_items: HeldItems, handlers: Handlers, concurrency: int) -> None:
-        self._held_items, self._handlers = held_items, handlers
+    def __init__(self, items: WorkerItems, handlers: Handlers, concurrency: int) -> None:
+        self._items, self._handlers = items, handlers
         self._concurrency = concurrency
         self._running = 0
-        look_again = held_items.look_again
-        gather = held_items.timings.gather
+        look_again = items.look_again
+        gather = items.timings.gather
         self._posts = {
             one: HandlerRuns(one, handlers.middleware, look_again, gather)
             for one in handlers.declared()
@@ -58,7 +58,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Run until no more items come and those in hand are done; when cancelled, release those."""
         async with asyncio.TaskGroup() as group:
-            while (item := await self._held_items.take(self._next)) is not None:
+            while (item := await self._items.take(self._next)) is not None:
                 post = self._chosen.pop(item)
                 post.busy += 1
                 self._running += 1
@@ -89,19 +89,20 @@ class Dispatcher:
             if task is None or task.cancelling():
                 raise
             # something that the handler awaited was cancelled, not this task
-            log.warning("item.cancelled", node=item.node, id=item.id)
+            log.warning("item.cancelled", node=item.node, id=item.id, service=item.service)
         except Exception as error:  # the service refuses, and the next item must not suffer for it
             log.error(
                 "item.failed",
                 node=item.node,
                 id=item.id,
                 error=type(error).__name__,
+                service=item.service,
                 exc_info=trimmed(error),
             )
         finally:
             post.leave(item)
             self._running -= 1
-            self._held_items.look_again()
+            self._items.look_again()
 
 
 class HandlerRuns:
@@ -173,6 +174,7 @@ class HandlerRuns:
                     id=item.id,
                     handler=self._handler.name,
                     error=type(error).__name__,
+                    service=item.service,
                     exc_info=trimmed(error),
                 )
             outcome = self._limits.outcome(error, item.failures)

@@ -1,4 +1,4 @@
-"""The items that are locked to a worker, waiting or begun.
+"""The items of one service that are locked to a worker, waiting or begun.
 
 An item is `waiting` from its delivery until it is taken, then `in hand` until it is retracted,
 unlocked or lost. A second delivery of an id is never passed on: a copy of the same item only renews the lock, while a
@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element, canonicalize, tostring
 
-from pubqueue_xeps.client.publications import Publications
+from pubqueue_xeps.client.publications import Publications, placed
 from pubqueue_xeps.errors import (
     GoneUnconfirmed,
     LockLost,
@@ -31,7 +31,6 @@ from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import CLIENT
 from pubqueue_xeps.wire.waits import Hold
 from pubqueue_xeps.worker.settlement import Answer, LockExtender, Settlements, TouchRequests
-from pubqueue_xeps.worker.weights import Turns
 from pubqueue_xeps.xep_0254.queueing import (
     Deleted,
     Delivered,
@@ -43,19 +42,18 @@ from pubqueue_xeps.xep_0254.queueing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable
 
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.wire.publication import NewItem, Published
     from pubqueue_xeps.wire.refusals import Outcome
+    from pubqueue_xeps.wire.services import Services
     from pubqueue_xeps.worker.queue_session import QueueSession
+    from pubqueue_xeps.worker.worker_items import WaitingItems
     from pubqueue_xeps.xep_0254.queueing import Place
 
     Unsure = tuple[Verb, Outcome | None]
     """The requested end of an item that is not confirmed yet."""
-
-    Wanted = Callable[[Iterable[Item]], Item | None]
-    """Picks one of the items that wait, or none of them for now."""
 
 
 MAX_SETTLED: Final = 1000
@@ -66,12 +64,25 @@ MESSAGE: Final = f"{{{CLIENT}}}message"
 
 
 class HeldItems:
-    """The items of one worker: reads stanzas, passes on items and settles them."""
+    """The items of one service at one worker: reads stanzas, passes on items and settles them.
 
-    def __init__(self, service: str, weights: Mapping[str, int], timings: Timings) -> None:
-        self.service, self.nodes = service, tuple(weights)
+    Items that are delivered wait in `waiting`, with those of the worker's other `services`. `on_failure` is called when
+    the worker can take no more items of this service.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        nodes: Iterable[str],
+        timings: Timings,
+        *,
+        services: Services,
+        waiting: WaitingItems,
+        on_failure: Callable[[HeldItems, PubqueueError], None],
+    ) -> None:
+        self.service, self.nodes = service, tuple(nodes)
         self.timings = timings
-        self.failure: PubqueueError | None = None
+        self._services, self._on_failure = services, on_failure
         self.tally: Counter[str] = Counter()
         """How items that were begun ended: done, lost, or the type of an outcome."""
         self.on_end: Callable[[Item, str, float], object] = _nothing
@@ -85,34 +96,26 @@ class HeldItems:
         self._held: dict[Place, Item] = {}
         self._stale: list[Item] = []
         self._settled: OrderedDict[tuple[Place, int], Unsure | None] = OrderedDict()
-        self._waiting = WaitingItems(Turns(weights))
+        self._waiting = waiting
 
     def hold(self, session: QueueSession, touch_for: float) -> None:
         """Set the session that delivers items; locks are extended for `touch_for` seconds."""
         self._session = session
-        self._publications = Publications(session, self.service, self.timings)
+        self._publications = {
+            one: Publications(session, one, self.timings) for one in self._services.names
+        }
         self._touches = TouchRequests(self.service, self.nodes, session, self.timings)
         self.keeper = LockExtender(self, session, self.timings, touch_for)
         self._settlements = Settlements(
             self.service, self.nodes, session, self.timings, on_final=self._forget
         )
 
-    async def take(self, wanted: Wanted | None = None) -> Item | None:
-        """Return the next item, or the one that `wanted` picks, and mark it as in hand; None when no more items will come."""
-        item = await (self._waiting.pick(wanted) if wanted else self._waiting.get())
-        if item is None:
-            self._waiting.put_nowait(None)  # for the other tasks that wait
-            return None
+    def begin(self, item: Item) -> None:
+        """Mark an item of ours, which was taken, as in hand."""
         item.become("in hand")
         item.begun = asyncio.get_running_loop().time()
         self._begun.add(item)
         self._empty.clear()
-        return item
-
-    @property
-    def name(self) -> str:
-        """The names of the nodes, for logs."""
-        return ", ".join(self.nodes)
 
     @property
     def in_hand(self) -> int:
@@ -126,10 +129,6 @@ class HeldItems:
     def waiting_by_node(self) -> Counter[str]:
         """Return how many items wait, by node; other threads may call this."""
         return Counter(item.node for item in tuple(self._held.values()) if item.state == "waiting")
-
-    def look_again(self) -> None:
-        """Call `wanted` again."""
-        self._waiting.look_again()
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
         """Retract or unlock an item that was taken; see `Item`."""
@@ -181,14 +180,20 @@ class HeldItems:
         unlocking.add_done_callback(self._given_up.discard)
         _, late = await asyncio.wait({unlocking}, timeout=self.timings.parting)
         if late:
-            log.warning("item.unlock_unconfirmed", node=item.node, id=item.id)
+            log.warning("item.unlock_unconfirmed", node=item.node, id=item.id, service=item.service)
 
     async def _unlock(self, item: Item, outcome: Outcome) -> None:
         try:
             await self.settle(item, "unlock", outcome)
         except PubqueueError as error:
             # the lock times out instead
-            log.warning("item.not_unlocked", node=item.node, id=item.id, why=str(error))
+            log.warning(
+                "item.not_unlocked",
+                node=item.node,
+                id=item.id,
+                why=str(error),
+                service=item.service,
+            )
 
     async def cease(self) -> None:
         """Ask no more for anything: the session is closed, and the service frees what is still locked."""
@@ -203,21 +208,28 @@ class HeldItems:
         self.ended.set()
         for item in self._unbegun():
             self.return_unbegun(item)
-        self._waiting.put_nowait(None)
 
     def release_all(self) -> None:
         """Release also the items that are begun, without waiting for answers; one whose retract has no answer may be done, and is not."""
         for item in list(self._held.values()):
             if self._settlements.ask_again(item.place):
                 continue
-            log.warning("item.released", node=item.node, id=item.id)
+            log.warning("item.released", node=item.node, id=item.id, service=item.service)
             self._settlements.give_back(item)
             self._drop(item, "unlocked")
 
-    async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
-        """Publish an item on the worker's stream; see `Item`."""
+    async def publish(
+        self,
+        node: str,
+        new: NewItem,
+        timeout: float | None,  # noqa: ASYNC109 - a promise
+        *,
+        is_reply: bool = False,
+    ) -> Published:
+        """Publish an item on the worker's stream; see `Item`. A reply goes to this service, another item to its own."""
         seconds = self.timings.patience if timeout is None else timeout
-        return await self._publications.publish(node, new, seconds)
+        service, new = (self.service, new) if is_reply else placed(self._services, new)
+        return await self._publications[service].publish(node, new, seconds)
 
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend the lock on an item that was taken; see `Item`."""
@@ -316,9 +328,9 @@ class HeldItems:
 
     def failed(self, error: PubqueueError) -> None:
         """End with an error."""
-        log.error("worker.failed", node=self.name, why=str(error))
-        self.failure = self.failure or error
+        log.error("worker.failed", node=", ".join(self.nodes), why=str(error), service=self.service)
         self.end()
+        self._on_failure(self, error)
 
     # Events
 
@@ -382,7 +394,7 @@ class HeldItems:
         item = self._held.get(place)
         if item is None or item.state == "lost" or self._settlements.asking(place):
             return
-        log.warning("item.lost", node=item.node, id=item.id, why=why)
+        log.warning("item.lost", node=item.node, id=item.id, why=why, service=item.service)
         if item.state == "waiting":
             self._drop(item, "lost")
         else:
@@ -416,10 +428,14 @@ class HeldItems:
             self._remember(item, None)
             if answer is Answer.UNKNOWN:
                 item.become("gone")
-                log.warning("item.gone", node=item.node, id=item.id, why=answer.value)
+                log.warning(
+                    "item.gone", node=item.node, id=item.id, why=answer.value, service=item.service
+                )
             else:
                 item.become("lost")
-                log.warning("item.lost", node=item.node, id=item.id, why=answer.value)
+                log.warning(
+                    "item.lost", node=item.node, id=item.id, why=answer.value, service=item.service
+                )
 
     def _count(self, item: Item, how: str, worked: float) -> None:
         self.tally[how] += 1
@@ -475,74 +491,3 @@ def _same(held: Item, event: Delivered) -> bool:
 
 def _text(payload: Element | None) -> str:
     return "" if payload is None else canonicalize(tostring(payload))
-
-
-# Items that are not begun, in order for each node, and from the nodes in turn.
-
-
-class WaitingItems(asyncio.Queue["Item | None"]):
-    """A queue from which items can also be removed; None, its end marker, stays last.
-
-    Nodes take turns by their weights, so that a long queue does not delay a short one.
-    """
-
-    def __init__(self, turns: Turns) -> None:
-        super().__init__()
-        self._turns = turns
-
-    def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's
-        self._queue: dict[Item | None, None] = {}
-        self._of_node: dict[str, dict[Item, None]] = {}
-        """The waiting items by node."""
-        self._news = asyncio.Event()
-
-    def _put(self, item: Item | None) -> None:
-        self._queue[item] = None
-        if item is not None:
-            if item.node not in self._of_node:
-                self._turns.join(item.node)
-            self._of_node.setdefault(item.node, {})[item] = None
-        self._news.set()
-
-    def _get(self) -> Item | None:
-        item = next(self._in_turn(), None)
-        if item is None:
-            self._queue.pop(None)
-        else:
-            self._take(item)
-        return item
-
-    def leave(self, item: Item) -> None:
-        """Remove an item, if it is here."""
-        if item in self._queue:
-            del self._queue[item]
-            of_node = self._of_node[item.node]
-            del of_node[item]
-            if not of_node:
-                del self._of_node[item.node]
-
-    async def pick(self, wanted: Callable[[Iterable[Item]], Item | None]) -> Item | None:
-        """Take the waiting item that `wanted` returns; None at the end, when none is left.
-
-        `wanted` is called again when an item is added, and by `look_again`. Only one task may wait here.
-        """
-        while True:
-            self._news.clear()
-            item = wanted(self._in_turn())
-            if item is not None:
-                self._take(item)
-                return item
-            if next(iter(self._queue), self) is None:
-                return None
-            await self._news.wait()
-
-    def look_again(self) -> None:
-        """Make `pick` call `wanted` again."""
-        self._news.set()
-
-    def _in_turn(self) -> Iterator[Item]:
-        return (item for node in self._turns.order(self._of_node) for item in self._of_node[node])
-
-    def _take(self, item: Item) -> None:
-        self.leave(item)
-        self._turns.take(item.node)

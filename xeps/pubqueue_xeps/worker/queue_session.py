@@ -309,7 +309,12 @@ class QueueSession:
             except (passing, ServiceUnavailable) as error:
                 pause = self._timings.backoff(failures)
                 failures += 1
-                log.warning("worker.waiting", why=str(error), seconds=round(pause, 1))
+                log.warning(
+                    "worker.waiting",
+                    why=str(error),
+                    seconds=round(pause, 1),
+                    service=self._service,
+                )
                 await asyncio.sleep(pause)
         raise Replaced(f"Another client has logged in as {self.jid}.")
 
@@ -346,7 +351,7 @@ class QueueSession:
         self._session = False
         self._online.clear()
         self._cut.set()
-        log.warning("worker.disconnected", jid=self.jid, why=str(reason))
+        log.warning("worker.disconnected", jid=self.jid, why=str(reason), service=self._service)
         self._listener.cut()
         self._pending.cut()
         self._pace.cut()

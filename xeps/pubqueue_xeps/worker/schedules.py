@@ -2,6 +2,9 @@
 
 Every worker does this when it starts, and most of them find all as it should be. Two that start together may both
 create the same schedule: the second is refused, and looks again.
+
+Of several services, a schedule is at that of its group, or of its id if it has no group, as any item is. At the others it is
+removed, so that it does not fire twice after the list of services has changed.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.periodic import Periodic
     from pubqueue_xeps.wire.refusals import Refusal
     from pubqueue_xeps.wire.requests.commands import Performed
+    from pubqueue_xeps.wire.services import Services
     from pubqueue_xeps.worker.queue_session import QueueSession
 
 LOOKS: Final = 3
@@ -35,11 +39,12 @@ class Schedules:
     def __init__(self, session: QueueSession, service: str, timings: Timings) -> None:
         self._session, self._service, self._timings = session, service, timings
 
-    async def ensure(self, tasks: Iterable[Periodic]) -> None:
+    async def ensure(self, tasks: Iterable[Periodic], services: Services) -> None:
         """Make the schedules be as declared, however long the service is away; raise Refused if that is refused."""
         for task in tasks:
+            is_here = services.place(task.key) == self._service
             try:
-                await self._ensure(task)
+                await (self._ensure(task) if is_here else self._remove(task))
             except Denied as error:
                 raise self._refused(task, error.refusal) from None
 
@@ -56,6 +61,19 @@ class Schedules:
                     raise
             else:
                 return
+
+    async def _remove(self, task: Periodic) -> None:
+        """Remove a schedule whose place is another service; one of this id for another node is not ours."""
+        stored = await self.stored(task.id)
+        if stored is None or stored.get("node") != (task.node,):
+            return
+        try:
+            await self._perform("schedule-remove", {"schedule": (task.id,)})
+        except Denied as error:  # another worker was faster
+            if error.refusal.condition != NOT_FOUND:
+                raise
+        else:
+            log.info("schedule.removed", id=task.id, node=task.node, service=self._service)
 
     async def _put(self, task: Periodic, *, is_new: bool) -> None:
         name = {"name" if is_new else "schedule": (task.id,)}

@@ -539,7 +539,9 @@ class LockExtender:
         try:
             return await self._held_items.extend(item)
         except Refused as error:
-            log.warning("item.not_touched", node=item.node, id=item.id, why=str(error))
+            log.warning(
+                "item.not_touched", node=item.node, id=item.id, why=str(error), service=item.service
+            )
             self._refused.add(item)
             return Answer.DONE
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.metrics import Metrics
     from pubqueue_xeps.worker.held_items import HeldItems
     from pubqueue_xeps.worker.queue_session import QueueSession
+    from pubqueue_xeps.worker.worker_items import WorkerItems
 
 
 MINUTE: Final = 60.0
@@ -44,14 +45,14 @@ COUNTED: Final = {
 class Minutes:
     """Counts what was done, minute by minute."""
 
-    def __init__(self, held_items: HeldItems) -> None:
-        self._held_items = held_items
-        self._before = held_items.tally.copy()
+    def __init__(self, items: WorkerItems) -> None:
+        self._items = items
+        self._before = items.tally.copy()
         self._in_hand = 0
 
     def line(self) -> str | None:
         """Return what was done since the last call; None if nothing was, and as many items are in hand."""
-        tally, in_hand = self._held_items.tally, self._held_items.in_hand
+        tally, in_hand = self._items.tally, self._items.in_hand
         now, before = tally.copy(), self._before
         counts = {word: now[kind] - before[kind] for kind, word in COUNTED.items()}
         quiet = now == before and in_hand == self._in_hand
@@ -59,14 +60,12 @@ class Minutes:
         if quiet:
             return None
         parts = [f"{count:,} {word}" for word, count in counts.items() if count or word == "done"]
-        return (
-            f"{self._held_items.name}: {', '.join(parts)} in the last minute, {in_hand:,} in hand"
-        )
+        return f"{self._items.name}: {', '.join(parts)} in the last minute, {in_hand:,} in hand"
 
 
-async def report_minutes(held_items: HeldItems) -> None:
+async def report_minutes(items: WorkerItems) -> None:
     """Write once a minute what was done, until cancelled."""
-    minutes = Minutes(held_items)
+    minutes = Minutes(items)
     while True:
         await asyncio.sleep(MINUTE)
         if (line := minutes.line()) is not None:
@@ -78,7 +77,7 @@ async def report_minutes(held_items: HeldItems) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """A worker as `pubqueue_xeps.metrics` sees it, from another thread."""
+    """A worker at one of its services as `pubqueue_xeps.metrics` sees it, from another thread."""
 
     session: QueueSession
     held_items: HeldItems
@@ -113,7 +112,7 @@ def observed(metrics: Metrics, observation: Observation) -> Iterator[None]:
     """Count what a worker does inside the block."""
 
     def ended(item: Item, how: str, seconds: float) -> None:
-        metrics.ended(item.node, item.handler, COUNTED[how], seconds)
+        metrics.ended(item.service, item.node, item.handler, COUNTED[how], seconds)
 
     observation.held_items.on_end = ended
     with metrics.watching(observation):

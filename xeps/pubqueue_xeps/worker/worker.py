@@ -48,15 +48,13 @@ from typing import TYPE_CHECKING, Final, Self, Unpack
 from pubqueue_xeps.client.connection import Connect, connect
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.threads import is_async, name_of
-from pubqueue_xeps.errors import ConfigurationError
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 from pubqueue_xeps.handlers import Handlers
 from pubqueue_xeps.limits import whole
 from pubqueue_xeps.log import log, trimmed
 from pubqueue_xeps.sentences import STANDARD_ERROR, wanted
 from pubqueue_xeps.wire.times import Span, span
 from pubqueue_xeps.worker.dispatcher import Dispatcher, in_threads
-from pubqueue_xeps.worker.held_items import HeldItems
-from pubqueue_xeps.worker.queue_session import QueueSession
 from pubqueue_xeps.worker.schedules import Schedules
 from pubqueue_xeps.worker.status import (
     Observation,
@@ -65,7 +63,8 @@ from pubqueue_xeps.worker.status import (
     report_minutes,
     watched,
 )
-from pubqueue_xeps.worker.weights import weights_of, windows_of
+from pubqueue_xeps.worker.weights import Turns, weights_of, windows_of
+from pubqueue_xeps.worker.worker_items import WorkerItems
 from pubqueue_xeps.xep_qos.levels import level_of
 
 if TYPE_CHECKING:
@@ -82,6 +81,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.item import BlockingItem, Item
     from pubqueue_xeps.metrics import Metrics
+    from pubqueue_xeps.worker.held_items import HeldItems
     from pubqueue_xeps.xep_qos import Level
 
     Handle = Callable[[Item], Awaitable[object]]
@@ -94,13 +94,13 @@ REQUESTS: Final = 10
 
 
 class Worker:
-    """Takes items from one or more queues of one service, up to `requests` (10) at a time from each.
+    """Takes items from one or more queues of one service or several, up to `requests` (10) at a time from each queue.
 
     `handlers` are the Handlers that `run` uses; the nodes that they name are those of the worker, if neither `node` nor
     the URL names any.
 
-    `where` stands for the keyword arguments `service`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect` explains
-    them. Anything else about the connection comes from `url`, or from the environment: `PUBQUEUE_URL`, and for the
+    `where` stands for the keyword arguments `service`, `services`, `url`, `host`, `port`, `tls` and `ca_file`; `Connect`
+    explains them. Anything else about the connection comes from `url`, or from the environment: `PUBQUEUE_URL`, and for the
     password `PUBQUEUE_PASSWORD` or `PUBQUEUE_PASSWORD_FILE`. Raises ConfigurationError, a ValueError, for an argument
     that is missing or wrong.
 
@@ -109,6 +109,12 @@ class Worker:
     one. `weights`, such as `{"urgent": 3, "bulk": 1}`, are the shares of the queues while all of them have work, in the
     windows (of 10 for each of two queues, 15 and 5) and in the turns; a queue without a weight has 1. The worker ends
     with an exception when one of its queues is deleted.
+
+    With `services`, the worker takes from the queue of that name at all of them, also at those that drain. It has a stream to each,
+    whose resource ends with the address of the service; the window of a queue is divided among them, and at least one item of
+    each; items of all wait in one line. Entering waits for the first service that can be reached, and the others are tried
+    again beside the work. Acknowledgements, replies and touches go where the item came from; follow-ups go to
+    their own service.
 
     The worker subscribes its full JID. If `jid` has no resource, the worker picks a random one and keeps it across
     reconnects. The first of `signals` makes the worker drain, the second kills the program. `grace`, in seconds or as
@@ -164,7 +170,7 @@ class Worker:
         if not isinstance(handlers, Handlers | None):
             raise TypeError(f"handlers is {handlers!r}; it takes Handlers, and `run` a function.")
         self._connection = connect("worker", jid, password, where, nodes=_names(node))
-        self._service, self._handlers = self._connection.service, handlers
+        self._handlers = self._of_windows = handlers
         nodes = self._connection.nodes or (() if handlers is None else handlers.nodes)
         _check_names(nodes)
         if handlers is not None:
@@ -174,11 +180,10 @@ class Worker:
         self._windows = self._windows_for(handlers)
         self._grace = span("grace", grace)
         self._touch_for = span("touch_for", touch_for)
-        self._keeping: asyncio.Task[None] | None = None
+        self._keeping: list[asyncio.Task[None]] = []
         self._signals = signals
         self._timings = timings or Timings()
-        self._held_items: HeldItems | None = None
-        self._session: QueueSession | None = None
+        self._items: WorkerItems | None = None
         self._stack = ExitStack()
         self._status = status
         self._schedules = schedules
@@ -189,39 +194,39 @@ class Worker:
         self._minutes: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        client = self._connection.client()
-        held_items = HeldItems(self._service, self._weights, self._timings)
-        session = QueueSession(
-            client,
-            held_items,
+        items = WorkerItems(
+            self._connection,
+            Turns(self._weights),
             self._timings,
-            service=self._service,
-            windows=self._windows,
+            self._shares(),
+            touch_for=self._touch_for,
             level=self._level,
         )
-        held_items.hold(session, self._touch_for)
         with ExitStack() as opening:
             reporting = self._status and wanted()
             if reporting:
                 opening.enter_context(STANDARD_ERROR.reporting())
             # before the subscription is granted: from then on a signal must not end the program at once
             opening.callback(self._stack.close)
-            finish = partial(_finish, held_items, session)
-            self._stack.enter_context(stopping_on(self._signals, finish))
+            self._stack.enter_context(stopping_on(self._signals, partial(_finish, items)))
             if self._metrics is not None:
                 port, metrics = self._metrics
                 if port is not None:
                     opening.callback(self._serving.close)
                     self._serving.enter_context(metrics.served(port))
-                observation = Observation(session, held_items, self._windows)
-                opening.enter_context(observed(metrics, observation))
-            await session.open()
+                for part in items.parts:
+                    observation = Observation(part.session, part.held_items, part.windows)
+                    opening.enter_context(observed(metrics, observation))
+            await items.open()
             self._reporting = opening.pop_all()
         if reporting:
-            self._minutes = asyncio.create_task(report_minutes(held_items), name="pubqueue status")
-        self._held_items, self._session = held_items, session
+            self._minutes = asyncio.create_task(report_minutes(items), name="pubqueue status")
+        self._items = items
         if self._touch_for:
-            self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
+            self._keeping = [
+                asyncio.create_task(part.held_items.keeper.keep(), name="pubqueue locks")
+                for part in items.parts
+            ]
         self._stack.enter_context(watched(self._timings.stall))
         return self
 
@@ -231,37 +236,37 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        held_items, session = self._parts()
+        items = self._held()
         self._stack.close()
         self.stop()
-        held_items.release_all()
-        await session.close()
-        await held_items.cease()
-        for task in (self._keeping, self._minutes):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task})
-        log.info("worker.closed", jid=session.jid, **held_items.tally)
+        items.release_all()
+        await items.close()
+        tasks = [*self._keeping, *([] if self._minutes is None else [self._minutes])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        log.info("worker.closed", jid=self.jid, **items.tally)
         if self._metrics is not None:
             await asyncio.to_thread(self._serving.close)  # its thread ends within half a second
         self._reporting.close()
 
     @property
     def jid(self) -> str:
-        """The full JID that is subscribed."""
-        return self._parts()[1].jid
+        """The full JID that is subscribed; with several services, the one at the first of them."""
+        return self._held().parts[0].session.jid
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Item:
         """Return the next item; it is in hand until it is retracted, unlocked or lost."""
-        held_items, _ = self._parts()
-        item = await held_items.take()
+        items = self._held()
+        item = await items.take()
         if item is not None:
             return item
-        if held_items.failure is not None:
-            raise held_items.failure
+        if items.failure is not None:
+            raise items.failure
         raise StopAsyncIteration
 
     def stop(self) -> None:
@@ -269,17 +274,17 @@ class Worker:
 
         The iteration ends after the items in hand.
         """
-        _stop(*self._parts())
+        self._held().stop()
 
     async def drain(self) -> None:
         """Stop, and return when no item is in hand or `grace` has passed."""
-        held_items, _ = self._parts()
+        items = self._held()
         self.stop()
         try:
             async with asyncio.timeout(self._grace):
-                await held_items.emptied()
+                await items.emptied()
         except TimeoutError:
-            log.warning("worker.drain_timeout", node=held_items.name, seconds=self._grace)
+            log.warning("worker.drain_timeout", node=items.name, seconds=self._grace)
 
     async def run(
         self, handler: Handle | Handlers | None = None, *, concurrency: int | None = None
@@ -300,21 +305,21 @@ class Worker:
         """
         whole("concurrency", concurrency, 1)
         handler = self._chosen(handler)
-        windows = self._windows_for(handler) if self._held_items is None else self._windows
+        windows = self._windows_for(handler) if self._items is None else self._windows
         number = concurrency or sum(windows.values())
         _check_batches(handler, windows, number)
         self._windows = windows
+        if isinstance(handler, Handlers):
+            self._of_windows = handler
         async with AsyncExitStack() as stack:
-            if self._held_items is None:
+            if self._items is None:
                 await stack.enter_async_context(self)
-            held_items, session = self._parts()
+            items = self._held()
             if isinstance(handler, Handlers) and self._schedules:
-                schedules = Schedules(session, self._service, self._timings)
-                ours = [task for task in handler.schedules() if task.node in self._weights]
-                await _unless(held_items.ended, schedules.ensure(ours))
-            await self._employ(held_items, _works(held_items, handler, number))
-            if held_items.failure is not None:
-                raise held_items.failure
+                stack.push_async_callback(_cancelled, await self._ensure(items, handler))
+            await self._employ(items, _works(items, handler, number))
+            if items.failure is not None:
+                raise items.failure
 
     def run_blocking(
         self, handler: Callable[[BlockingItem], object], *, concurrency: int | None = None
@@ -329,12 +334,29 @@ class Worker:
         with in_threads(handler, concurrency or self._at_a_time) as handle:
             asyncio.run(self.run(handle, concurrency=concurrency))
 
+    async def _ensure(self, items: WorkerItems, handlers: Handlers) -> list[asyncio.Task[None]]:
+        """Ensure the schedules of the handlers; with several services, beside the work, so that one that is away holds up none."""
+        ours = [task for task in handlers.schedules() if task.node in self._weights]
+        works = [
+            Schedules(part.session, part.held_items.service, self._timings).ensure(
+                ours, items.services
+            )
+            for part in items.parts
+        ]
+        if len(works) == 1:
+            await _unless(items.ended, works[0])
+            return []
+        return [
+            asyncio.create_task(_or_fail(work, part.held_items), name="pubqueue schedules")
+            for work, part in zip(works, items.parts, strict=True)
+        ]
+
     async def _employ(
-        self, held_items: HeldItems, works: Iterable[Coroutine[object, object, None]]
+        self, items: WorkerItems, works: Iterable[Coroutine[object, object, None]]
     ) -> None:
         tasks = {asyncio.create_task(work) for work in works}
         try:
-            await held_items.ended.wait()
+            await items.ended.wait()
             await asyncio.wait(tasks, timeout=self._grace)
         finally:
             for task in tasks:
@@ -352,6 +374,15 @@ class Worker:
             return windows_of(self._requests, self._weights, handler.largest_batch)
         return windows_of(self._requests, self._weights)
 
+    def _shares(self) -> dict[str, int]:
+        """Return the window of each node at each service: an equal share, with room for the batches of the handlers."""
+        number = len(self._connection.services.names)
+        handlers = self._of_windows
+        return {
+            node: max(1 if handlers is None else handlers.largest_batch(node), -(-window // number))
+            for node, window in self._windows.items()
+        }
+
     def _chosen(self, handler: Handle | Handlers | None) -> Handle | Handlers:
         """Return the handler to run; raise TypeError or ConfigurationError for one that does not fit."""
         if handler is None and self._handlers is not None:
@@ -364,10 +395,10 @@ class Worker:
         assert handler is not None
         return handler
 
-    def _parts(self) -> tuple[HeldItems, QueueSession]:
-        if self._held_items is None or self._session is None:
+    def _held(self) -> WorkerItems:
+        if self._items is None:
             raise RuntimeError("The worker is not connected: enter it with `async with`.")
-        return self._held_items, self._session
+        return self._items
 
 
 def _check_batches(
@@ -399,18 +430,25 @@ async def _unless(ended: asyncio.Event, work: Coroutine[object, object, None]) -
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _stop(held_items: HeldItems, session: QueueSession) -> None:
-    if not held_items.ended.is_set():
-        log.info("worker.stopping", node=held_items.name, in_hand=held_items.in_hand)
-        session.unsubscribe()  # first, or unlocked items come right back (XEP-0254 section 4)
-        held_items.end()
+async def _or_fail(work: Coroutine[object, object, None], held_items: HeldItems) -> None:
+    """Do some work at a service; an error of it is that of the service."""
+    try:
+        await work
+    except PubqueueError as error:
+        held_items.failed(error)
 
 
-def _finish(held_items: HeldItems, session: QueueSession) -> bool:
+async def _cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _finish(items: WorkerItems) -> bool:
     """Stop on a signal, and return True; return False if nothing can have been delivered yet."""
-    if not session.subscribed:
+    if not items.is_subscribed:
         return False
-    _stop(held_items, session)
+    items.stop()
     return True
 
 
@@ -460,18 +498,18 @@ def _check_handler(handler: object) -> None:
 
 
 def _works(
-    held_items: HeldItems, handler: Handle | Handlers, number: int
+    items: WorkerItems, handler: Handle | Handlers, number: int
 ) -> list[Coroutine[object, object, None]]:
     if isinstance(handler, Handlers):
-        return [Dispatcher(held_items, handler, number).run()]
-    return [_handle_all(held_items, handler) for _ in range(number)]
+        return [Dispatcher(items, handler, number).run()]
+    return [_handle_all(items, handler) for _ in range(number)]
 
 
-async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
+async def _handle_all(items: WorkerItems, handler: Handle) -> None:
     task = asyncio.current_task()
     name = name_of(handler)
     at_work(name)
-    while (item := await held_items.take()) is not None:
+    while (item := await items.take()) is not None:
         item.handler = name
         try:
             async with item:
@@ -480,13 +518,14 @@ async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
             if task is None or task.cancelling():
                 raise
             # something that the handler awaited was cancelled, not this task
-            log.warning("item.cancelled", node=item.node, id=item.id)
+            log.warning("item.cancelled", node=item.node, id=item.id, service=item.service)
         except Exception as error:  # the handler's, and the next item must not suffer for it
             log.error(
                 "item.failed",
                 node=item.node,
                 id=item.id,
                 error=type(error).__name__,
+                service=item.service,
                 exc_info=trimmed(error),
             )
 
