@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import pwd
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue.accounts import local_key
 from pubqueue.admin import http_client, over_http
 from pubqueue.admin.http_client import Address, HttpClient, Login, OnItsHost
-from pubqueue_xeps.client.connection import EXAMPLE, PASSWORD, PASSWORD_FILE, URL, password_in
+from pubqueue_xeps.client.connection import (
+    EXAMPLE,
+    PASSWORD,
+    PASSWORD_FILE,
+    SERVICES,
+    URL,
+    password_in,
+)
 from pubqueue_xeps.errors import ConfigurationError
 from pubqueue_xeps.publisher.publisher import Publisher
+from pubqueue_xeps.wire.services import read_services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -40,6 +48,28 @@ class Where:
     """The password; None: the environment has it."""
     config: Path | None = None
     """The configuration of a service on this host, whose key is used instead of a password."""
+    services: tuple[str, ...] = ()
+    """Services in place of that of the URL, over XMPP; none: those of the environment, if it has any."""
+
+    def each(self, environment: Mapping[str, str] = os.environ) -> list[Where]:
+        """Return the same for each of several services; itself if there is one.
+
+        Raises:
+            ConfigurationError: the list of services has an error.
+
+        """
+        given = self.services or self._of_environment(environment)
+        if not given:
+            return [self]
+        try:
+            names = read_services(given).names
+        except ValueError as problem:
+            raise ConfigurationError(f"{problem}", argument="services") from None
+        return [replace(self, services=(name,)) for name in names]
+
+    def _of_environment(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        found = environment.get(SERVICES)
+        return (found,) if found and self.url is None and self.config is None else ()
 
     def over_http(
         self, environment: Mapping[str, str] = os.environ
@@ -51,6 +81,11 @@ class Where:
 
         """
         if self.config is not None:
+            if self.services:
+                raise ConfigurationError(
+                    "--service and --config contradict each other: --config is for one service, on its own host.",
+                    argument="config",
+                )
             if self.url is not None:
                 raise ConfigurationError(
                     "--url and --config contradict each other: --config is for the host of the service itself.",
@@ -66,6 +101,12 @@ class Where:
             )
         if not http_client.is_http(url):
             return None
+        if self.services or self._of_environment(environment):
+            given = "--service" if self.services else SERVICES
+            raise ConfigurationError(
+                f"{given} is for XMPP: an address over HTTP is that of one service.",
+                argument="services",
+            )
         address = http_client.read_url(url, "The URL" if self.url else URL)
         password = self.password if self.password is not None else password_in(environment)
         if password is None:
@@ -92,7 +133,9 @@ async def linked(where: Where, *, timeout: float = TIMEOUT) -> AsyncIterator[Lin
         return
     from pubqueue.admin import over_xmpp  # noqa: PLC0415  # imports slixmpp, for XMPP alone
 
-    async with over_xmpp.linked(where.url, where.password, timeout=timeout) as link:
+    async with over_xmpp.linked(
+        where.url, where.password, services=where.services, timeout=timeout
+    ) as link:
         yield link
 
 
@@ -113,7 +156,8 @@ async def publisher(where: Where, level: Level | None) -> AsyncIterator[Publishe
     """
     found = where.over_http()
     if found is None:
-        async with Publisher(url=where.url, level=level) as over_xmpp:
+        services = where.services or None
+        async with Publisher(url=where.url, services=services, level=level) as over_xmpp:
             yield over_xmpp
         return
     if level is not None:

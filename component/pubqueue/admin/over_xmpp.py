@@ -16,20 +16,18 @@ from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.requests import commands
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
     from pubqueue.operations.model import Operation, Value
-    from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.xmpp_client import Client
 
 
 class XmppLink(Link):
     """A session of an account with a service, over its server."""
 
-    def __init__(self, client: Client, connected: Connection, timeout: float) -> None:
-        self.client = client
-        self.about = About(connected.account, connected.service)
+    def __init__(self, client: Client, about: About, timeout: float) -> None:
+        self.client, self.about = client, about
         self._timeout = timeout
 
     async def perform(self, operation: Operation, words: Mapping[str, tuple[str, ...]]) -> Page:
@@ -82,19 +80,22 @@ async def linked(
     url: str | None,
     password: str | None = None,
     *,
+    services: Sequence[str] = (),
     timeout: float = 30.0,  # noqa: ASYNC109  # a promise
 ) -> AsyncIterator[XmppLink]:
-    """Log in with the URL or the environment's settings, and log out at the end.
+    """Log in with the URL or the environment's settings, and log out at the end; `services` is a list of one, if given.
 
     Raises:
-        ConfigurationError: the account, the service or the password is not set.
+        ConfigurationError: the account, the service or the password is not set, or several services are.
         LoginFailed: the server refuses the login.
 
     """
-    connected = connection(PartialConnection(password=password), role="operator", url=url)
+    given = PartialConnection(password=password, services=services or None)
+    connected = connection(given, role="operator", url=url)
+    about = About(connected.account, connected.service)
     client = connected.client()
     await login(client, timeout=timeout)
     try:
-        yield XmppLink(client, connected, timeout)
+        yield XmppLink(client, about, timeout)
     finally:
         await logout(client)

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 ENVIRONMENT: Final = (
     ("PUBQUEUE_URL", "Your account and the service, if --url is not given."),
+    (
+        "PUBQUEUE_SERVICES",
+        "Several services in place of that of PUBQUEUE_URL, with commas between them.",
+    ),
     ("PUBQUEUE_PASSWORD", "The password of that account."),
     ("PUBQUEUE_PASSWORD_FILE", "A file with the password in its first line."),
 )

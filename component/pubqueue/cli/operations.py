@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,7 +12,7 @@ import click
 from pubqueue.admin.session import changed_schedule
 from pubqueue.cli import definitions, output
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, stop
-from pubqueue.cli.session import NODE, answering, confirm, run, sure, words
+from pubqueue.cli.session import NODE, answering, confirm, each_of, each_service, run, sure, words
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
 from pubqueue.operations.clients import CONNECTIONS, KEPT
@@ -86,13 +87,30 @@ def perform(operation: Operation, call: Call) -> None:
     if _is_list(operation):
         write_list(operation, call)
         return
-    write = output.facts if operation.single and not operation.changes else output.done
+    if operation.single and not operation.changes:
+        each_service(call.where, partial(_write_facts, operation, call))
+        return
 
     async def work(link: Link) -> None:
         page = await link.perform(operation, call.given)
-        write(operation, page, for_programs=call.as_json)
+        output.done(operation, page, for_programs=call.as_json)
 
     run(call.where, work)
+
+
+def _write_facts(operation: Operation, call: Call, where: Where, service: str) -> None:
+    async def work(link: Link) -> None:
+        page = await link.perform(operation, call.given)
+        _head(call, service)
+        output.facts(operation, page, for_programs=call.as_json, service=service)
+
+    run(where, work)
+
+
+def _head(call: Call, service: str) -> None:
+    """Write above what a person reads which of several services it is of."""
+    if service and not call.as_json:
+        click.echo(plain(f"{service}:"))
 
 
 def ask(call: Call, sentence: str, counted: Callable[[], str]) -> None:
@@ -252,17 +270,27 @@ def paging(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def write_list(operation: Operation, call: Call) -> None:
-    """Write a list page by page, and how to continue if there are more rows; a sentence with totals comes first."""
+    """Write a list page by page, and how to continue if there are more rows; a sentence with totals comes first.
+
+    Of several services, the lists follow each other.
+    """
+    if call.given.get("after") and len(each_of(call.where)) > 1:
+        stop(ASKED_WRONGLY, "--after continues the list of one service: give --service once")
+    each_service(call.where, partial(_write_list, operation, call))
+
+
+def _write_list(operation: Operation, call: Call, where: Where, service: str) -> None:
     for_programs = call.as_json
     limit = call.most if for_programs or call.most is not None else FOR_PEOPLE
 
     async def work(link: Link) -> None:
         left, any_rows = limit, False
+        _head(call, service)
         async for page in link.pages(operation, call.given, limit):
             if operation.sums and not any_rows and page.rows and not for_programs:
                 click.echo(plain(page.note))
             any_rows = any_rows or bool(page.rows)
-            output.rows(operation, page, for_programs=for_programs)
+            output.rows(operation, page, for_programs=for_programs, service=service)
             left = None if left is None else left - len(page.rows)
         if for_programs:
             return
@@ -271,7 +299,7 @@ def write_list(operation: Operation, call: Call) -> None:
         elif page.more:
             click.echo(f"There are more: continue with --after {page.through}", err=True)
 
-    run(call.where, work)
+    run(where, work)
 
 
 # Questions before something is taken away: with the numbers of what is named, and on a terminal with those that the service has.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, Suggesting, plain, stop
+from pubqueue.cli.session import SERVICE
 from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 from pubqueue_xeps.outbox.databases import DRIVERS, source
 from pubqueue_xeps.outbox.outbox import TABLE, Outbox
@@ -45,6 +46,7 @@ def outbox() -> None:
 @DATABASE
 @NAME
 @click.option("--url", help="Account and service: xmpp://etl@example.org/queue.example.org.")
+@SERVICE
 @click.option(
     "--interval",
     type=click.FloatRange(0.01),
@@ -71,6 +73,7 @@ def relay(
     database: str,
     table: str,
     url: str | None,
+    services: tuple[str, ...],
     interval: float,
     lease: float,
     timeout: float,
@@ -84,7 +87,7 @@ def relay(
         Relay(
             Outbox(table),
             _url(database),
-            Publisher(url=url or None),
+            Publisher(url=url or None, services=services or None),
             interval=interval,
             lease=lease,
             timeout=timeout,

@@ -36,11 +36,11 @@ def write_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
-def rows(operation: Operation, page: Page, *, for_programs: bool) -> None:
-    """Write the rows of one page."""
+def rows(operation: Operation, page: Page, *, for_programs: bool, service: str = "") -> None:
+    """Write the rows of one page; for programs with the service, if it is one of several."""
     if for_programs:
         for row in page.rows:
-            write_json(as_json(row, operation.columns))
+            write_json(_named(service) | as_json(row, operation.columns))
     elif page.rows:
         from pubqueue.cli import tables  # noqa: PLC0415  # imports rich, for people alone
 
@@ -48,11 +48,15 @@ def rows(operation: Operation, page: Page, *, for_programs: bool) -> None:
         where.print(tables.table(operation.columns, page.rows, page.now, where.width))
 
 
-def facts(operation: Operation, page: Page, *, for_programs: bool) -> None:
-    """Write the one row of an answer, cell by cell."""
+def _named(service: str) -> dict[str, Any]:
+    return {"service": service} if service else {}
+
+
+def facts(operation: Operation, page: Page, *, for_programs: bool, service: str = "") -> None:
+    """Write the one row of an answer, cell by cell; for programs with the service, if it is one of several."""
     (row,) = page.rows
     if for_programs:
-        write_json(as_json(row, operation.columns))
+        write_json(_named(service) | as_json(row, operation.columns))
         return
     from pubqueue.cli import tables  # noqa: PLC0415  # imports rich, for people alone
 

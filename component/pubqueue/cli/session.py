@@ -27,12 +27,26 @@ QUICK: Final = 2.0
 """Seconds that completion may take."""
 
 
+SERVICE: Final = click.option(
+    *("--service", "services"),
+    metavar="JID",
+    multiple=True,
+    help="The service in place of that of the URL (default: PUBQUEUE_SERVICES); repeatable for publishing, working and lists.",
+)
+"""The option for the services of a command."""
+
+
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say where the service is; it gets them as `where`."""
 
     @wraps(command)
-    def called(url: str | None, config: Path | None, **values: Any) -> None:  # noqa: ANN401  # click's
-        command(where=Where(url=url, config=config), **values)
+    def called(
+        url: str | None,
+        config: Path | None,
+        services: tuple[str, ...],
+        **values: Any,  # noqa: ANN401  # click's
+    ) -> None:
+        command(where=Where(url=url, config=config, services=services), **values)
 
     at = click.option(
         "--url",
@@ -47,7 +61,7 @@ def connecting(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(path_type=Path, dir_okay=False),
         help="The configuration of the service, on its own host: instead of --url and a password.",
     )
-    return at(here(called))
+    return at(SERVICE(here(called)))
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
@@ -81,6 +95,33 @@ def run(where: Where, work: Callable[[Link], Coroutine[Any, Any, None]]) -> None
         stop(FAILED, problem)
 
 
+def each_of(where: Where) -> list[Where]:
+    """Return the same for each of several services; a list that cannot be used ends the command."""
+    try:
+        return where.each()
+    except ValueError as problem:
+        stop(ASKED_WRONGLY, problem)
+
+
+def each_service(where: Where, do: Callable[[Where, str], None]) -> None:
+    """Do something at each of several services, with its address; at a single one, with an empty text.
+
+    One that fails ends the command with its exit code, after the others.
+    """
+    places = each_of(where)
+    if len(places) == 1:
+        do(places[0], "")
+        return
+    worst = 0
+    for place in places:
+        try:
+            do(place, place.services[0])
+        except SystemExit as ended:
+            worst = max(worst, ended.code if isinstance(ended.code, int) else FAILED)
+    if worst:
+        sys.exit(worst)
+
+
 def confirm(sentence: str, *, yes: bool) -> None:
     """Ask for confirmation on a terminal; without a terminal, --yes is required."""
     if yes:
@@ -108,7 +149,8 @@ class NodeName(click.ParamType[str]):
         incomplete: str,
     ) -> list[click.shell_completion.CompletionItem]:
         """Return the first nodes that begin like this; none after any error, because completion cannot show errors."""
-        where = Where(url=ctx.params.get("url"), config=ctx.params.get("config"))
+        services = ctx.params.get("services") or ()
+        where = Where(url=ctx.params.get("url"), config=ctx.params.get("config"), services=services)
 
         async def names() -> list[str]:
             async with asyncio.timeout(QUICK), linked(where, timeout=QUICK) as link:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.model.entities import suggestion
-from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, URL
+from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, SERVICES, URL
 from pubqueue_xeps.sentences import QUIET
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "PUBQUEUE_"
 
-CLIENTS: Final = frozenset({URL, PASSWORD, PASSWORD_FILE, QUIET})
+CLIENTS: Final = frozenset({URL, SERVICES, PASSWORD, PASSWORD_FILE, QUIET})
 """The variables of workers, publishers and the commands that manage queues."""
 
 OF_CONTAINERS: Final = re.compile(

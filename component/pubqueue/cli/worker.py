@@ -19,6 +19,7 @@ import click
 from slixmpp.jid import JID
 
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.session import SERVICE
 from pubqueue_xeps.client.connection import URL, read_url
 from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 from pubqueue_xeps.handlers import Handlers
@@ -138,6 +139,7 @@ async def _next(changes: AsyncIterator[str]) -> str:
 @click.command()
 @click.argument("target", metavar="MODULE:NAME")
 @click.option("--url", help="Account and service: xmpp://bot@example.org/queue.example.org.")
+@SERVICE
 @click.option(
     "--node",
     multiple=True,
@@ -200,6 +202,7 @@ def worker(
     *,
     target: str,
     url: str | None,
+    services: tuple[str, ...],
     node: tuple[str, ...],
     weights: tuple[str, ...],
     requests: int,
@@ -231,6 +234,7 @@ def worker(
     try:
         settings = {
             "url": url or None,
+            "services": services or None,
             "node": node or None,
             "requests": requests,
             "weights": _weights(weights),
@@ -261,6 +265,7 @@ def worker(
         "level": level,
     }
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    flags += [f"--service={name}" for name in services]
     flags += [f"--node={name}" for name in node] + [f"--weight={weight}" for weight in weights]
     flags += ["--no-schedules"] if no_schedules else []
     folder = Path.cwd() if reload else None
