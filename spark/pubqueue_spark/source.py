@@ -38,7 +38,8 @@ class PubqueueDataSource(DataSource):
     ===================  ============  =============================================================
     option               default       meaning
     ===================  ============  =============================================================
-    ``service``          required      the pubqueue service, such as queue.example.org
+    ``service``          one of these  the pubqueue service, such as queue.example.org
+    ``services``                       several, separated by commas, each with its share of the rows
     ``node``                           the queue; a column `node` overrides it row by row
     ``jid``              required      the account of the pipeline
     ``password``         one of these  its password (it travels with the tasks)
@@ -77,7 +78,7 @@ class PubqueueDataSource(DataSource):
     ...     .load().where("event = 'completed'")
     ... )  # doctest: +SKIP
 
-    In addition to the options for service, account, server, progressTimeout, retries and retryBackoff:
+    In addition to the options for service or services, account, server, progressTimeout, retries and retryBackoff:
 
     =======================  ========  =============================================================
     option of a read         default   meaning
@@ -105,7 +106,8 @@ class PubqueueDataSource(DataSource):
         from pubqueue_spark.read import options, tables  # noqa: PLC0415
 
         table = options.table(self.options)
-        return tables.schema(table, data=options.data(self.options))
+        data, service = options.data(self.options), options.has_service(self.options)
+        return tables.schema(table, data=data, service=service)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch reader; check options and service, once and on the driver."""

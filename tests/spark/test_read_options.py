@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from pubqueue_spark.client.option import ACCOUNT_OPTIONS, SERVICE, TIMEOUTS
+from pubqueue_spark.client.option import ACCOUNT_OPTIONS, SERVICE, SERVICES, TIMEOUTS
 from pubqueue_spark.errors import OptionError
 from pubqueue_spark.read.options import OPTIONS, TABLES, USED_BY, data, settings, table
 from pubqueue_spark.read.tables import SCHEMAS, schema
 from pubqueue_spark.source import PubqueueDataSource
 
 LEAST = {"service": "queue.localhost", "jid": "etl@localhost", "password": "s3cret"}
-OWN = [it for it in OPTIONS if it not in (SERVICE, *ACCOUNT_OPTIONS, *TIMEOUTS)]
+OWN = [it for it in OPTIONS if it not in (SERVICE, SERVICES, *ACCOUNT_OPTIONS, *TIMEOUTS)]
 README = (Path(__file__).parents[2] / "spark" / "README.md").read_text()
 
 

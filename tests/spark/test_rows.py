@@ -60,6 +60,7 @@ def test_a_row_becomes_the_publish_of_xep_0060():
         beside="",
         size=20,
         raw="<job xmlns='urn:x'/>",
+        key=b"order-1",
     )
     assert str(made) == "row 17 of partition 3 (item 'order-1', node 'jobs')"
     assert rows().publish([made]).body == (
@@ -67,6 +68,14 @@ def test_a_row_becomes_the_publish_of_xep_0060():
         b"<publish node=\"jobs\" xmlns:q='urn:x-pubqueue:0' q:answer='short'>"
         b"<item id=\"order-1\"><job xmlns='urn:x'/></item></publish></pubsub></iq>"
     )
+
+
+def test_a_row_without_id_is_placed_by_its_content_which_another_run_does_not_change():
+    made = item("<job xmlns='urn:x'/>", columns=Columns(0, TEXT))
+    assert made.key == b"<job xmlns='urn:x'/>"
+    letters = [rows().letter(number, "no xml", "dead", "bad") for number in (1, 2)]
+    assert [letter.key for letter in letters] == [b"no xml", b"no xml"]
+    assert letters[0].xml != letters[1].xml
 
 
 def test_a_row_without_id_gets_one_from_job_partition_and_number():

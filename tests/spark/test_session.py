@@ -16,7 +16,7 @@ from pubqueue_spark.write.payload import MAX_STANZA_BYTES
 from pubqueue_spark.write.row_results import RowResults
 from pubqueue_spark.write.rows import HEAD, Rows
 from pubqueue_spark.write.schema import Columns
-from pubqueue_spark.write.task import publish
+from pubqueue_spark.write.task import Destination, publish
 
 pytestmark = pytest.mark.e2e
 
@@ -32,7 +32,9 @@ def write(connection, payloads, most=1, **options):
     rows = rows_of(chosen.node)
     bundles = Bundles(rows, most)
     results = RowResults(rows, bundles, chosen)
-    return publish(rows, bundles, results, ((payload,) for payload in payloads), chosen, "app-1")
+    destinations = [Destination(chosen.service, bundles, results)]
+    (counts,) = publish(rows, destinations, ((payload,) for payload in payloads), chosen, "app-1")
+    return counts
 
 
 def rows_of(node):

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructType
 from pubqueue_spark import session
 from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.write import finish, open_write, task
-from pubqueue_spark.write.task import CHUNK, Pace
+from pubqueue_spark.write.task import CHUNK, Pace, TaskWritten
 from pubqueue_xeps.client import commits
 from pubqueue_xeps.wire.requests import transactions
 
@@ -189,7 +189,7 @@ def test_a_replay_sends_no_more_than_it_must_and_warns(options, in_task, settled
     writer = batch(options, **MARK)
     writer.commit([in_task(0, 1, lambda: writer.write(iter(jobs(*range(900)))))])
     again = in_task(0, 2, lambda: writer.write(iter(jobs(*range(900)))))
-    assert (again.items, again.replayed) == (0, 900)
+    assert (again.written[0].items, again.written[0].replayed) == (0, 900)
     with caplog.at_level(logging.INFO, "pubqueue_spark"):
         writer.commit([again])
     (line,) = caplog.records
@@ -205,7 +205,7 @@ def test_a_node_that_takes_few_items_at_once_gets_few(options, in_task, settled)
     """Its largest number of items is that of a request too."""
     writer = batch(options, node="small")
     done = in_task(0, 1, lambda: writer.write(iter(jobs(*range(25)))))
-    assert (done.items, done.retries) == (25, 0)
+    assert (done.written[0].items, done.written[0].retries) == (25, 0)
     writer.abort([done])
     settled(0, records=0)
 
@@ -239,10 +239,10 @@ def test_a_commit_that_names_what_is_not_staged_is_refused(options, in_task, set
     writer = batch(options, **MARK)
     done = in_task(0, 1, lambda: writer.write(iter(jobs(0, 1))))
     with pytest.raises(ServiceError) as caught:
-        writer.commit([replace(done, items=3)])
+        writer.commit([TaskWritten((replace(done.written[0], items=3),))])
     assert str(caught.value).startswith(
         "queue.localhost refused the commit of version 7 of 'nightly', and nothing of it is visible:"
-        f" conflict, type cancel; part 0 is named with 3 items of attempt {done.attempt}, and 2 are staged"
+        f" conflict, type cancel; part 0 is named with 3 items of attempt {done.written[0].attempt}, and 2 are staged"
     )
     writer.abort([done])
     settled(0, records=0)
@@ -305,7 +305,7 @@ def test_the_task_of_a_stream_names_its_batch(options, in_task, settled):
     writer = open_write.stream(options | {"checkpointLocation": "x"}, ROWS, overwrite=False)
     batch = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "4"}
     done = in_task(0, 1, lambda: writer.write(iter(jobs(0))), **batch)
-    assert (done.mark.app, done.mark.version) == ("query", 4)
+    assert (done.written[0].mark.app, done.written[0].mark.version) == ("query", 4)
     open_write.stream(options, ROWS, overwrite=False).commit([done], 4)
     settled(1)
     with pytest.raises(OptionError, match="only micro-batches can be written"):

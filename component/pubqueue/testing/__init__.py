@@ -1,7 +1,7 @@
 """Tests without a server: a handler alone, or with a queue service in this process.
 
 `make_item` makes an item for a handler, and notes what the handler does with it; it takes no more than the client's
-libraries. `Service` is the real service on a store in memory, and needs `pubqueue[server]`. `Emulator` is a process for Google's
+libraries. `Service` is the real service on a store in memory, and `Services` are several; both need `pubqueue[server]`. `Emulator` is a process for Google's
 Pub/Sub clients, and needs `pubqueue[grpc]`. Fixtures of both are in `pubqueue.testing.pytest_plugin`.
 """
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pubqueue.testing.emulator import Emulator
     from pubqueue.testing.items import Call, FollowUp, NotedItem, NotedItems, make_item, make_items
     from pubqueue.testing.service import Account, Kept, Service
+    from pubqueue.testing.services import Services
 
 __all__ = [
     "Account",
@@ -24,6 +25,7 @@ __all__ = [
     "NotedItem",
     "NotedItems",
     "Service",
+    "Services",
     "make_item",
     "make_items",
 ]
@@ -37,6 +39,7 @@ _MODULES: Final = {
     "NotedItem": "items",
     "NotedItems": "items",
     "Service": "service",
+    "Services": "services",
     "make_item": "items",
     "make_items": "items",
 }

@@ -7,7 +7,7 @@ import itertools
 import logging
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Item
     from pubqueue.model.records import EventKind
     from pubqueue.model.replies import EventEntry, ItemEntry
+    from pubqueue.testing.server import Stanza
 
 
 # The service under test, in an event loop of its own: the real broker and XMPP face on a store in memory.
@@ -77,10 +78,11 @@ class Loop(asyncio.SelectorEventLoop):
 class Engine:
     """The service, the server in front of it, and its time. `serve` runs it; the others are for while it runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = SERVICE) -> None:
         self.calendar = Calendar()
         self._news = asyncio.Event()
-        self._server = Server(DOMAIN, SERVICE, PASSWORD, on_stanza=self._news.set)
+        self._address = address
+        self._server = Server(DOMAIN, address, PASSWORD, on_stanza=self._news.set)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._answers: dict[str, asyncio.Future[ET.Element]] = {}
@@ -93,7 +95,11 @@ class Engine:
     async def serve(self, on_ready: Callable[[], None]) -> None:
         """Serve until stopped."""
         settings = Settings(
-            jid=SERVICE, secret=PASSWORD, store="memory:", admins=(OPERATOR,), server="127.0.0.1:1"
+            jid=self._address,
+            secret=PASSWORD,
+            store="memory:",
+            admins=(OPERATOR,),
+            server="127.0.0.1:1",
         )
         async with queue(settings, clock=self.calendar.now) as broker:
             self._broker = broker
@@ -108,6 +114,16 @@ class Engine:
     def stop(self) -> None:
         """Make `serve` end. Stopping twice does no harm."""
         self._stop.set()
+
+    async def join(self, other: Engine) -> None:
+        """Let the clients of this one reach another service, whose loop is another one."""
+        self._server.others[other._address] = other._post
+        other._server.home = self._post
+
+    def _post(self, stanza: Stanza) -> None:
+        """Route a stanza in the loop of this one; called in any thread."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._server.route, stanza)
 
     def accept(self, client: asyncio.Protocol) -> None:
         """Accept the connection of a client; called in the client's loop, which may be another one."""
@@ -158,13 +174,11 @@ class Engine:
         """
         id = str(next(self._ids))  # noqa: A001  the name of the attribute
         answer = self._answers[id] = self._loop.create_future()
-        start = (
-            f"<iq type='set' id={quote(id)} from={quote(OPERATOR + '/test')} to={quote(SERVICE)}>"
-        )
+        start = f"<iq type='set' id={quote(id)} from={quote(OPERATOR + '/test')} to={quote(self._address)}>"
         self._server.route(read(f"{start}{content.decode()}</iq>"))
         iq: ET.Element = await answer
         if iq.get("type") != "result":
-            raise refusals.failure(refusals.read(iq), SERVICE, node)
+            raise refusals.failure(refusals.read(iq), self._address, node)
         return iq
 
     def give(self, stanza: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The pytest fixtures `pubqueue_service`, `pubqueue_emulator` and `pubqueue_project`.
+"""The pytest fixtures `pubqueue_service`, `pubqueue_services`, `pubqueue_emulator` and `pubqueue_project`.
 
     pytest_plugins = ["pubqueue.testing.pytest_plugin"]         # in the conftest.py beside the tests' root
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pubqueue.testing.emulator import Emulator
     from pubqueue.testing.service import Service
+    from pubqueue.testing.services import Services
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,22 @@ def pubqueue_service(pubqueue_running_service: Service) -> Iterator[Service]:
     """Give a test a queue service of its own: without nodes and connections."""
     yield pubqueue_running_service
     pubqueue_running_service.clear()
+
+
+@pytest.fixture(scope="session")
+def pubqueue_running_services() -> Iterator[Services]:
+    """Run two services for all tests of the process; a test uses `pubqueue_services`."""
+    from pubqueue.testing import Services  # noqa: PLC0415  most tests of most people never need it
+
+    with Services() as services:
+        yield services
+
+
+@pytest.fixture
+def pubqueue_services(pubqueue_running_services: Services) -> Iterator[Services]:
+    """Give a test two queue services of its own: without nodes and connections."""
+    yield pubqueue_running_services
+    pubqueue_running_services.clear()
 
 
 @pytest.fixture(scope="session")

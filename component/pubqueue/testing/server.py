@@ -71,13 +71,19 @@ class Server:
         self.domain, self.service, self.password = domain, service, password
         self._on_stanza = on_stanza
         self.component: Station | None = None
+        self.others: dict[str, Callable[[Stanza], object]] = {}
+        """What passes stanzas on to other services, by their addresses; each has a server in a loop of its own."""
+        self.home: Callable[[Stanza], object] | None = None
+        """What passes them on to the server that has the clients, if this one is such another."""
         self.clients: dict[str, Station] = {}
         """By full JID."""
 
     def route(self, stanza: Stanza) -> None:
         """Pass a stanza on to its addressee; `from` has to be the sender's."""
-        station = self._at(stanza.to)
-        if station is not None:
+        station, elsewhere = self._at(stanza.to), self._elsewhere(stanza.to)
+        if station is None and elsewhere is not None:
+            elsewhere(stanza)
+        elif station is not None:
             station.give(stanza.written())
         elif stanza.asks or (stanza.name == "message" and stanza.type != "error"):
             back = self._at(stanza.attributes["from"])
@@ -90,6 +96,10 @@ class Server:
         for station in list(self.clients.values()):
             if isinstance(station, ClientStream):
                 station.cut_off("system-shutdown")
+
+    def _elsewhere(self, address: str) -> Callable[[Stanza], object] | None:
+        bare = address.partition("/")[0]
+        return self.others.get(bare) or (None if bare == self.service else self.home)
 
     def _at(self, address: str) -> Station | None:
         if address.partition("/")[0] == self.service:

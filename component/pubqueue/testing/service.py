@@ -92,17 +92,17 @@ class Kept:
 
 
 class Service:
-    """Use it once, as a context manager: `with Service() as service`.
+    """Use it once, as a context manager: `with Service() as service`. `Services` is several of them.
 
     Any account of `localhost` may log in with the service's password, publish, and work.
     """
 
-    address: Final = SERVICE
-    """The JID of the service."""
     password: Final = PASSWORD
     """The password of each account."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = SERVICE) -> None:
+        self.address: Final = address
+        """The JID of the service."""
         self._place = (HOST, next(_ports))
         self._started: Future[Engine] = Future()
         self._thread = threading.Thread(target=self._run, name="pubqueue service", daemon=True)
@@ -134,7 +134,7 @@ class Service:
         return Account(
             jid=f"{name}@{DOMAIN}",
             password=PASSWORD,
-            service=SERVICE,
+            service=self.address,
             host=host,
             port=port,
             tls="off",
@@ -144,7 +144,11 @@ class Service:
         """Return the connection of an account in the form of `PUBQUEUE_URL`; the password is `service.password`."""
         host, port = self._place
         worker = "" if node is None else f"&node={quote(node, safe='')}"
-        return f"xmpp://{account}@{DOMAIN}/{SERVICE}?host={host}&port={port}&tls=off{worker}"
+        return f"xmpp://{account}@{DOMAIN}/{self.address}?host={host}&port={port}&tls=off{worker}"
+
+    def join(self, other: Service) -> None:
+        """Let clients of this service reach another one over the same connection; both are running."""
+        self._call(lambda engine: engine.join(other._at_work))
 
     def clear(self) -> None:
         """Disconnect all clients, and delete every node; the time is not changed."""
@@ -382,7 +386,7 @@ class Service:
                 self._started.set_exception(problem)
 
     async def _serve(self) -> None:
-        engine = Engine()
+        engine = Engine(self.address)
 
         def ready() -> None:
             if not self._started.done():

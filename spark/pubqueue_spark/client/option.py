@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, cast
 
 from pubqueue_spark.client.secret import PASSWORDS, Secret
 from pubqueue_spark.errors import OptionError
+from pubqueue_xeps.client.connection import services_of
+from pubqueue_xeps.wire.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,9 +39,13 @@ class Backoff(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to connect to a service, and how long to try. Pickled into every task."""
+    """How to connect to a service or several, and how long to try. Pickled into every task.
+
+    With several, `service` names all of them, for messages; requests go to one, by `at`.
+    """
 
     service: str
+    services: Services
     jid: str
     secret: Secret
     host: str | None
@@ -49,6 +55,14 @@ class Connection:
     progress_timeout: float
     retries: int
     backoff: Backoff
+
+    def at(self, service: str) -> Self:
+        """Return the same for one of several services."""
+        return replace(self, service=service, services=Services((service,)))
+
+    def each(self) -> list[Self]:
+        """Return the same for each service, in the order of the list."""
+        return [self.at(service) for service in self.services.names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +82,10 @@ def text(value: str) -> str:
     if not value.strip():
         raise ValueError(value)
     return value
+
+
+def _services(value: str) -> Services:
+    return services_of([value])
 
 
 def _account(value: str) -> str:
@@ -118,8 +136,9 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 # fmt: off
-SERVICE: Final = Option("service", text, "JID", None, "the pubqueue service, such as queue.example.org",
-                        required=True)
+SERVICE: Final = Option("service", text, "JID", None, "the pubqueue service, such as queue.example.org")
+SERVICES: Final = Option("services", _services, "JIDs, separated by commas", None,
+                         "or: several services; queue-b.example.org=draining gets no new items")
 ACCOUNT_OPTIONS: Final = (
     Option("jid", _account, "account JID such as etl@example.org", None,
            "the account of the pipeline; one account for each keeps the event log readable",
@@ -161,8 +180,10 @@ def parsed(table: Sequence[Option], given: Mapping[str, str]) -> dict[str, Any]:
 
 def way_in(value: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of Connection."""
+    services = _destinations(value["service"], value["services"])
     return {
-        "service": value["service"],
+        "service": str(services),
+        "services": services,
         "jid": value["jid"],
         "secret": _secret(given),
         "host": value["host"],
@@ -173,6 +194,16 @@ def way_in(value: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]
         "retries": value["retries"],
         "backoff": value["retryBackoff"],
     }
+
+
+def _destinations(service: str | None, services: Services | None) -> Services:
+    if service is not None and services is not None:
+        raise OptionError("options service, services: give one of them.")
+    if services is not None:
+        return services
+    if service is None:
+        raise OptionError(f"option {SERVICE.name} is missing: {SERVICE.meaning}.")
+    return Services((service,))
 
 
 def _known(name: str, by_name: Mapping[str, Option]) -> Option:

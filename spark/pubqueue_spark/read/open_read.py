@@ -47,19 +47,20 @@ def _checked(settings: ReadSettings, schema: StructType) -> ReadSettings:
     logs.make_audible()
     if settings.data:
         content_types.reader()
-    columns = tables.schema(settings.table, data=settings.data)
+    columns = tables.schema(settings.table, data=settings.data, service=settings.has_service)
     if schema.simpleString() != columns.simpleString():
         raise SchemaError(
             f"the columns of table={settings.table} are given: leave schema(...) out, and select what you"
             " want of them."
         )
     wanted = FEATURES[settings.table]
-    if wanted not in check.features(settings):
-        raise OptionError(
-            f"option table: {settings.service} does not show its {settings.table} (feature {wanted})."
-        )
-    if settings.table == "events":
-        _warn_of_no_log(settings)
+    for one in settings.of_each():
+        if wanted not in check.features(one):
+            raise OptionError(
+                f"option table: {one.service} does not show its {one.table} (feature {wanted})."
+            )
+        if one.table == "events":
+            _warn_of_no_log(one)
     return settings
 
 

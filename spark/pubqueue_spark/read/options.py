@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from pubqueue_spark.client.option import (
     ACCOUNT_OPTIONS,
     HIGHEST,
     SERVICE,
+    SERVICES,
     TIMEOUTS,
     Connection,
     Option,
@@ -29,10 +30,14 @@ from pubqueue_spark.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pubqueue_xeps.wire.services import Services
+
 MAX_PARTITIONS: Final = 1000
 
 ReadTable = Literal["items", "deadletters", "events", "transactions", "nodes"]
 Bound = int | Literal["earliest", "latest"]
+Bounds = Bound | dict[str, int]
+"""A bound for all services, or the number of each."""
 
 TABLES: Final[tuple[ReadTable, ...]] = ("items", "deadletters", "events", "transactions", "nodes")
 STREAMED: Final[tuple[ReadTable, ...]] = ("events", "deadletters")
@@ -60,14 +65,42 @@ class ReadSettings(Connection):
     table: ReadTable
     nodes: tuple[str, ...]
     """Names and patterns; empty for all nodes that the account may read."""
-    start: Bound | datetime
-    end: Bound
+    start: Bounds | datetime
+    end: Bounds
     most: int | None
     """The maximum numbers in a micro-batch."""
     partitions: int | None
     payload: bool
     data: bool
     fail_on_loss: bool
+    has_service: bool
+    """Whether the rows have the column `service`: the option `services` is given."""
+
+    def of_each(self) -> list[ReadSettings]:
+        """Return the settings for each service: its own bounds, and its share of what is limited."""
+        count = len(self.services.names)
+        return [
+            replace(
+                one,
+                start=_of(one.service, self.start),
+                end=_of(one.service, self.end),
+                most=None if self.most is None else max(1, self.most // count),
+                partitions=None if self.partitions is None else max(1, self.partitions // count),
+            )
+            for one in self.each()
+        ]
+
+    @property
+    def begins(self) -> Bound | datetime:
+        """Where a read of one service starts."""
+        assert not isinstance(self.start, dict), "these are the settings of one service"
+        return self.start
+
+    @property
+    def ends(self) -> Bound:
+        """Where a read of one service ends."""
+        assert not isinstance(self.end, dict), "these are the settings of one service"
+        return self.end
 
     @property
     def streamed(self) -> bool:
@@ -82,14 +115,22 @@ def _nodes(value: str) -> tuple[str, ...]:
     return names
 
 
-def _bound(value: str) -> Bound:
+B = TypeVar("B")
+
+
+def _of(service: str, bound: B | dict[str, int]) -> B | int:
+    return bound[service] if isinstance(bound, dict) else bound
+
+
+def _bound(value: str) -> Bounds:
     word = value.strip().lower()
     if word in {"earliest", "latest"}:
         return cast("Bound", word)
     offset = json.loads(value)
-    if not isinstance(offset, dict) or set(offset) != {"seq"} or type(offset["seq"]) is not int:
+    if not isinstance(offset, dict) or not all(type(it) is int for it in offset.values()):
         raise ValueError(value)
-    return within(offset["seq"], 0, HIGHEST)
+    offset = {name: within(it, 0, HIGHEST) for name, it in offset.items()}
+    return offset["seq"] if set(offset) == {"seq"} else offset
 
 
 def _timestamp(value: str) -> datetime:
@@ -111,10 +152,11 @@ def _truth(value: str) -> bool:
     return one_of("true", "false")(value) == "true"
 
 
-OFFSET: Final = 'earliest, latest, or {"seq":N}'
+OFFSET: Final = 'earliest, latest, or {"seq":N}; with services {"queue-a.example.org":N, ...}'
 # fmt: off
 OPTIONS: Final = (
     SERVICE,
+    SERVICES,
     Option("table", one_of(*TABLES), ", ".join(TABLES[:-1]) + f" or {TABLES[-1]}", "items", "the table to read"),
     Option("node", _nodes, "names or patterns (* ? [..]), separated by commas", None,
            "the nodes to read; by default, all that the account may read"),
@@ -148,6 +190,11 @@ def data(options: Mapping[str, str]) -> bool:
     return cast("bool", _alone("includeData", options))
 
 
+def has_service(options: Mapping[str, str]) -> bool:
+    """Return whether rows have the column `service`; raise OptionError for an invalid list."""
+    return _alone("services", options) is not None
+
+
 def _alone(name: str, options: Mapping[str, str]) -> object:
     """Return one option, without checking the others."""
     given = {it: value for it, value in options.items() if it.lower() == name.lower()}
@@ -161,6 +208,7 @@ def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
     value = parsed(OPTIONS, given)
     connection = way_in(value, given)
     _check_use(value["table"], given)
+    _check_bounds(value, connection["services"])
     _check_stream(value) if stream else _check_batch(value)
     if value["includeData"] and not value["includePayload"]:
         raise OptionError(
@@ -178,6 +226,7 @@ def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
         payload=value["includePayload"],
         data=value["includeData"],
         fail_on_loss=value["failOnDataLoss"],
+        has_service=value["services"] is not None,
     )
 
 
@@ -199,6 +248,18 @@ def _check_use(of: ReadTable, given: Mapping[str, str]) -> None:
             )
     if {"startingOffsets", "startingTimestamp"} <= set(given):
         raise OptionError("options startingOffsets, startingTimestamp: give one of them at most.")
+
+
+def _check_bounds(value: Mapping[str, Any], services: Services) -> None:
+    for name in ("startingOffsets", "endingOffsets"):
+        bound = value[name]
+        wrong = set(bound) != set(services.names) if isinstance(bound, dict) else False
+        if wrong or (type(bound) is int and value["services"] is not None):
+            raise OptionError(
+                f"option {name}: give the number of each service: {', '.join(services.names)}."
+                if value["services"] is not None
+                else f'option {name}: with one service it takes {{"seq":N}}.'
+            )
 
 
 def _check_stream(value: Mapping[str, Any]) -> None:

@@ -33,11 +33,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadPartition(InputPartition):
-    """A range of numbers, of one node or all chosen ones, for one task."""
+    """A range of numbers, of one node or all chosen ones of a service, for one task."""
 
     node: str | None
     after: int
     until: int
+    service: str = ""
+    """The service, which a table itself does not know."""
 
 
 class TableRead(Protocol):

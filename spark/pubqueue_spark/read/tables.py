@@ -75,10 +75,15 @@ DATA: Final = _columns("data binary, type string, json string")
 """The last columns of a table with payloads, if `includeData` is on."""
 
 
-def schema(table: ReadTable, *, data: bool = False) -> StructType:
+SERVICE: Final = _columns("service string")
+"""The last column of a table of several services."""
+
+
+def schema(table: ReadTable, *, data: bool = False, service: bool = False) -> StructType:
     """Return the columns of a table."""
-    columns = SCHEMAS[table]
-    return StructType([*columns, *DATA]) if data and "payload" in columns.names else columns
+    columns = list(SCHEMAS[table])
+    columns += DATA if data and "payload" in SCHEMAS[table].names else []
+    return StructType([*columns, *(SERVICE if service else [])])
 
 
 def event(it: Event) -> Row:

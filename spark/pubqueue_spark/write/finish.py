@@ -1,16 +1,18 @@
-"""What the driver does when the tasks have ended: it commits or aborts, and logs one line, and others while a commit goes on."""
+"""What the driver does when the tasks have ended: it commits or aborts at each service, and logs one line for each, and others while a commit goes on."""
 
 from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark import logs
 from pubqueue_spark.client.ask import ask, ask_until_done
 from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
-from pubqueue_spark.write.task import Written
+from pubqueue_spark.write import placement
+from pubqueue_spark.write.task import TaskWritten
 from pubqueue_xeps.wire.refusals import Refusal
 from pubqueue_xeps.wire.requests import transactions
 from pubqueue_xeps.wire.requests.transactions import OnTaken
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from pubqueue_spark.client.ask import Answer
     from pubqueue_spark.write.options import Settings
-    from pubqueue_spark.write.task import Job
+    from pubqueue_spark.write.task import Job, Written
     from pubqueue_xeps.wire.requests.transactions import AtWork, Committed, Mark
 
 REPORT_EVERY: Final = 5.0
@@ -42,38 +44,63 @@ log = logging.getLogger(__name__)
 
 
 def finished(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """Return the results of tasks; Spark passes None for a task that failed."""
-    return [message for message in messages if isinstance(message, Written)]
+    """Return the results of tasks, one for each service; Spark passes None for a task that failed."""
+    return [
+        written
+        for message in messages
+        if isinstance(message, TaskWritten)
+        for written in message.written
+    ]
 
 
 def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
-    """Make the items of the winning attempts visible, and log one line.
+    """Make the items of the winning attempts visible at each service, and log one line for each.
 
     A batch that was committed before is not written again; with `onReplay=fail` this is an error. An empty batch is not
-    a transaction.
+    a transaction. With several services the commits follow each other: a driver that ends between two of them has
+    committed a part, and the same batch, run again with the same services, completes it.
     """
     logs.make_audible()
     settings = job.settings
-    touched = sum(it.items + it.replayed for it in done)
-    if not job.transactional or not touched:
-        return _print_done(settings, mark, done, None)
+    shares = [(at, [it for it in done if it.service == at.service]) for at in settings.each()]
+    touched = [at.service for at, own in shares if any(it.items or it.replayed for it in own)]
+    if job.transactional and not settings.services.is_one:
+        placement.check(settings, mark, touched)
+    replays = []
+    for at, own in shares:
+        if job.transactional and at.service in touched:
+            replays.append(_commit_at(replace(job, settings=at), settings, mark, own))
+        elif own:
+            _print_done(at, mark, own, None)
+    if not replays or not all(replays):
+        return None
+    if settings.on_replay == "fail":
+        raise ServiceError(replayed(settings, mark))
+    return log.warning("%s", replayed(settings, mark))
+
+
+def _commit_at(job: Job, all_of: Settings, mark: Mark, done: Sequence[Written]) -> bool:
+    """Commit at one service; return whether the batch was committed there before, which only is logged if others follow."""
+    settings = job.settings
+    if not all_of.services.is_one:
+        placement.note(settings, all_of, mark)
     answer, repeated = _certain(job, mark, done)
     if isinstance(answer, Refusal) and repeated and answer.condition in UNKNOWING:
         raise ServiceError(f"{settings.service}: {explanation(answer)}. {_unknown(mark)}")
     if isinstance(answer, Refusal):
+        others = "" if all_of.services.is_one else f" at {settings.service}"
         raise ServiceError(
-            f"{settings.service} refused the commit of {mark}, and nothing of it is visible:"
+            f"{settings.service} refused the commit of {mark}, and nothing of it is visible{others}:"
             f" {explanation(answer)}.{_remedy(settings, answer)}"
         )
     committed = transactions.read_committed(answer)
     _warn_of_taken(settings, mark, committed)
     # Our own commit may have been carried out although its answer was lost.
     elsewhere = committed.already and not repeated
-    if not elsewhere and not any(it.replayed for it in done):
-        return _print_done(settings, mark, done, committed)
-    if settings.on_replay == "fail":
-        raise ServiceError(replayed(settings, mark))
-    return log.warning("%s", replayed(settings, mark))
+    if elsewhere or any(it.replayed for it in done):
+        return True
+    _print_done(settings, mark, done, committed)
+    return False
 
 
 def _remedy(settings: Settings, refusal: Refusal) -> str:
@@ -109,15 +136,24 @@ def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     logs.make_audible()
     if not job.transactional:
         return log.warning("%s failed; items that were already published stay in the queue", mark)
+    for at in job.settings.each():
+        if (
+            why := _abort_at(at, mark, [it for it in done if it.service == at.service])
+        ) is not None:
+            return log.warning(
+                "%s failed, and its staged items stay until they expire: %s", mark, why
+            )
+    return log.warning("%s failed; items that its tasks had staged are dropped", mark)
+
+
+def _abort_at(settings: Settings, mark: Mark, done: Sequence[Written]) -> str | None:
+    """Drop at one service what these tasks have staged; return why that was not possible."""
     parts = [transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done]
     try:
-        answers = ask(job.settings, *transactions.aborts(mark, parts), retries=1) if parts else []
+        answers = ask(settings, *transactions.aborts(mark, parts), retries=1) if parts else []
     except PubqueueSparkError as error:
-        return _leave(mark, str(error))
-    for answer in answers:
-        if isinstance(answer, Refusal):
-            return _leave(mark, explanation(answer))
-    return log.warning("%s failed; items that its tasks had staged are dropped", mark)
+        return str(error)
+    return next((explanation(it) for it in answers if isinstance(it, Refusal)), None)
 
 
 def on_taken(settings: Settings) -> OnTaken:
@@ -179,10 +215,6 @@ def _unknown(mark: Mark) -> str:
         f"Whether {mark} is committed is not known. Run it again with the same txnAppId and"
         " txnVersion: the rows will be there exactly once (a stream retries by itself)."
     )
-
-
-def _leave(mark: Mark, why: str) -> None:
-    log.warning("%s failed, and its staged items stay until they expire: %s", mark, why)
 
 
 def _print_done(

@@ -6,14 +6,11 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark.client import check
-from pubqueue_spark.client.ask import ask
-from pubqueue_spark.client.refusals import explanation
-from pubqueue_spark.errors import OptionError, ServiceError
-from pubqueue_spark.write import finish, options
+from pubqueue_spark.errors import OptionError
+from pubqueue_spark.write import finish, options, placement
 from pubqueue_spark.write.schema import columns
 from pubqueue_spark.write.task import Job
 from pubqueue_spark.write.writer import PubqueueStreamWriter, PubqueueWriter
-from pubqueue_xeps.wire.refusals import Refusal
 from pubqueue_xeps.wire.requests import transactions
 from pubqueue_xeps.wire.requests.transactions import Mark
 
@@ -66,7 +63,7 @@ def stream(
 
 def _job(settings: Settings, schema: StructType) -> Job:
     found = columns(schema, settings)
-    features = check.check(settings)
+    features = frozenset.intersection(*(check.check(at) for at in settings.each()))
     transactional = transactions.FEATURE in features
     if not transactional and settings.visibility == "commit":
         raise OptionError(
@@ -86,13 +83,9 @@ def _check_replay(settings: Settings, mark: Mark) -> None:
     """With onReplay=fail, refuse a batch that was committed before, while this is cheap."""
     if settings.on_replay == "skip":
         return
-    (answer,) = ask(settings, transactions.last(mark.app))
-    if isinstance(answer, Refusal):
-        raise ServiceError(
-            f"{settings.service} does not report the last version of {mark.app!r}: {explanation(answer)}."
-        )
-    last = transactions.read_last(answer)
-    if last is not None and mark.version <= last:
+    found = [placement.last_version(at, mark.app) for at in settings.each()]
+    last = min((-1 if it is None else it for it in found), default=-1)
+    if mark.version <= last:
         raise OptionError(
             f"options txnAppId, txnVersion: {finish.replayed(settings, mark)} The last version is {last}."
         )

@@ -9,6 +9,7 @@ from pubqueue_spark.client.option import (
     ACCOUNT_OPTIONS,
     HIGHEST,
     SERVICE,
+    SERVICES,
     TIMEOUTS,
     Connection,
     Option,
@@ -86,6 +87,7 @@ def _rate(value: str) -> float:
 # fmt: off
 OPTIONS: Final = (
     SERVICE,
+    SERVICES,
     Option("node", text, "text", None, "the queue; a column `node` overrides it row by row"),
     *ACCOUNT_OPTIONS,
     Option("visibility", one_of("commit", "immediate"), "commit or immediate", "commit",

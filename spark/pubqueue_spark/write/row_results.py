@@ -24,10 +24,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class RowResults:
-    """Counts the rows that the service accepted, and handles each bad row by `onError`."""
+class BadRows:
+    """How many bad rows a task has had, at all of its services. Rows are read in one thread, and answers in another."""
 
-    def __init__(self, rows: Rows, bundles: Bundles, settings: Settings) -> None:
+    def __init__(self) -> None:
+        self.count = 0
+        self.lock = threading.Lock()
+
+
+class RowResults:
+    """Counts the rows that one service accepted, and handles each bad row by `onError`."""
+
+    def __init__(
+        self, rows: Rows, bundles: Bundles, settings: Settings, bad: BadRows | None = None
+    ) -> None:
         self.items = 0
         """Accepted items; rows with the same node and id count once."""
         self.bytes = 0
@@ -39,9 +49,7 @@ class RowResults:
         self._rows = rows
         self._bundles = bundles
         self._settings = settings
-        self._bad = 0
-        # Rows are read in one thread, and answers in another.
-        self._lock = threading.Lock()
+        self._bad = bad or BadRows()
         # Hashes of ids that the user gave: they take a tenth of the memory of the text.
         self._sizes: dict[int, int] = {}
 
@@ -54,13 +62,18 @@ class RowResults:
                 f"{request} was changed on the way: the answer of {self._settings.service} names the item {other!r}."
             )
         if publishing.skipped(answer):
-            self.replayed += len(request.items)
+            self.skip(len(request.items))
             return
         for item in request.items:
             self.dead_lettered += item.raw is None
             before = self._before(item)
             self.items += before is None
             self.bytes += item.size - (before or 0)
+
+    def skip(self, rows: int) -> None:
+        """Count rows of a batch that was committed before."""
+        with self._bad.lock:
+            self.replayed += rows
 
     def refused(self, request: Request, refusal: Refusal, retried: int) -> list[Publish]:
         """Handle a publish that the service refused; if a row is the cause, as a bad row.
@@ -77,7 +90,7 @@ class RowResults:
         if verdict is not Verdict.ROW or item.raw is None:
             raise failure
         reason = f"{service}: {refusals.explanation(refusal)}"
-        with self._lock:
+        with self._bad.lock:
             letter = self._bad_row(item.row, item.raw, str(failure), reason)
         return [] if letter is None else [self._rows.publish([letter])]
 
@@ -86,7 +99,7 @@ class RowResults:
         sentence = (
             f"row {number} of partition {self._rows.partition} cannot become an item: {reason}."
         )
-        with self._lock:
+        with self._bad.lock:
             return self._bad_row(number, raw, sentence, reason)
 
     def _before(self, item: Item) -> int | None:
@@ -100,15 +113,15 @@ class RowResults:
 
     def _bad_row(self, number: int, raw: object, sentence: str, reason: str) -> Item | None:
         chosen = self._settings
-        self._bad += 1
+        self._bad.count += 1
         if chosen.on_error == "fail":
             raise RowError(sentence)
-        if chosen.max_errors and self._bad > chosen.max_errors:
+        if chosen.max_errors and self._bad.count > chosen.max_errors:
             raise RowError(
                 f"partition {self._rows.partition} has more than maxErrors={chosen.max_errors} bad"
                 f" rows; the last one: {sentence}"
             )
-        if self._bad == 1:
+        if self._bad.count == 1:
             log.warning("the first bad row (onError=%s): %s", chosen.on_error, sentence)
         if chosen.on_error == "skip":
             self.left_out += 1

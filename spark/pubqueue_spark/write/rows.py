@@ -48,6 +48,9 @@ class Item:
     """Bytes of the payload."""
     raw: object
     """The value of the column payload; None for a dead letter."""
+    key: bytes
+    """What it is placed by among several services: its id, or the content of its row if the id was generated, which another run may
+    generate otherwise."""
 
     def __str__(self) -> str:
         what = "the dead letter of row" if self.raw is None else "row"
@@ -114,7 +117,8 @@ class Rows:
             encoding=encoding,
         )
         element = f"<bad-row xmlns='{PUBQUEUE}'{words}>{kept}</bad-row>".encode()
-        return self._made(number, node, None, element)
+        key = whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")
+        return self._made(number, node, None, element, key=key)
 
     def publish(self, items: Sequence[Item]) -> Publish:
         """Return the request to publish these items."""
@@ -170,12 +174,14 @@ class Rows:
         *,
         extras: str = "",
         raw: object = None,
+        key: bytes | None = None,
     ) -> Item:
         name = item_id or f"{self.ids}-{self.partition}-{number}"
         written = publishing.item(name, element)
         made = Item(
             *(number, self.partition, node, name, item_id is None),
             *(written, extras, len(element), raw),
+            key=item_id.encode() if item_id else element if key is None else key,
         )
         if (
             len(written) + len(extras) > MAX_STANZA_BYTES // 2

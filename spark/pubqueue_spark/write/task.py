@@ -18,17 +18,17 @@ from pubqueue_spark.client.window import Limits, Task
 from pubqueue_spark.errors import OptionError, PubqueueSparkError, RowError, ServiceError
 from pubqueue_spark.write.bundles import Bundles
 from pubqueue_spark.write.forms import form
-from pubqueue_spark.write.row_results import RowResults
+from pubqueue_spark.write.row_results import BadRows, RowResults
 from pubqueue_spark.write.rows import Rows, Unfit
 from pubqueue_xeps.errors import LoginFailed
 from pubqueue_xeps.wire.requests import transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import Row
 
-    from pubqueue_spark.client.window import WindowCounts
+    from pubqueue_spark.client.window import Window, WindowCounts
     from pubqueue_spark.write.options import Settings
     from pubqueue_spark.write.rows import Item
     from pubqueue_spark.write.schema import Columns
@@ -53,9 +53,10 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Written(WriterCommitMessage):
-    """The result of one attempt of a task; the service has confirmed all of its items."""
+class Written:
+    """The result of one attempt of a task at one service, which has confirmed all of its items."""
 
+    service: str
     mark: Mark
     partition: int
     attempt: int
@@ -69,7 +70,23 @@ class Written(WriterCommitMessage):
     seconds: float
 
 
-def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
+@dataclass(frozen=True, slots=True)
+class TaskWritten(WriterCommitMessage):
+    """The results of one attempt of a task, one for each service that has got any row."""
+
+    written: tuple[Written, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the rows of a task go: one service, and what it has taken."""
+
+    service: str
+    bundles: Bundles
+    results: RowResults
+
+
+def write(job: Job, mark: Mark, source: Iterator[Row]) -> TaskWritten:
     """Publish the rows of the current task; return when all of them are confirmed."""
     task = TaskContext.get()
     assert task is not None, "write() runs in a task of Spark"
@@ -92,28 +109,40 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     )
     # XEP-0060 7.1 has one item in a publish; a service with transactions takes more
     several = job.transactional and settings.visibility == "commit"
-    bundles = Bundles(rows, settings.items_per_request if several else 1)
-    results = RowResults(rows, bundles, settings)
+    bad = BadRows()
+    destinations = []
+    for service in settings.services.settled:
+        bundles = Bundles(rows, settings.items_per_request if several else 1)
+        results = RowResults(rows, bundles, settings.at(service), bad)
+        destinations.append(Destination(service, bundles, results))
     application = task.getLocalProperty("spark.app.id") or "application"
     try:
-        counts = publish(rows, bundles, results, source, settings, application)
+        counts = publish(rows, destinations, source, settings, application)
     except RowError:
         if job.transactional:
-            _drop(settings, mark, transactions.Part(part, attempt, 0), application)
+            for it in destinations:
+                own = transactions.Part(part, attempt, 0)
+                _drop(settings.at(it.service), mark, own, application)
         raise
-    return Written(
-        mark,
-        part,
-        attempt,
-        results.items,
-        results.bytes,
-        results.replayed,
-        results.left_out,
-        results.dead_lettered,
-        counts.retries,
-        counts.reconnects,
-        time.monotonic() - start,
-    )
+    seconds = time.monotonic() - start
+    written = [
+        Written(
+            it.service,
+            mark,
+            part,
+            attempt,
+            it.results.items,
+            it.results.bytes,
+            it.results.replayed,
+            it.results.left_out,
+            it.results.dead_lettered,
+            counted.retries,
+            counted.reconnects,
+            seconds,
+        )
+        for it, counted in zip(destinations, counts, strict=True)
+    ]
+    return TaskWritten(tuple(written))
 
 
 def _drop(settings: Settings, mark: Mark, own: transactions.Part, application: str) -> None:
@@ -123,40 +152,61 @@ def _drop(settings: Settings, mark: Mark, own: transactions.Part, application: s
         ask(settings, question, retries=1, who=f"partition {own.number}", application=application)
 
 
-def publish(  # noqa: PLR0917
+def publish(
     rows: Rows,
-    bundles: Bundles,
-    results: RowResults,
+    destinations: Sequence[Destination],
     source: Iterable[Row],
     settings: Settings,
     application: str,
-) -> WindowCounts:
-    """Publish all rows of a partition over this process's stream.
+) -> list[WindowCounts]:
+    """Publish all rows of a partition over this process's stream, each to its service; return the counts of each.
 
-    Raises RowError for a row that cannot become an item, and ServiceError if the service refuses a request or stays
+    Raises RowError for a row that cannot become an item, and ServiceError if a service refuses a request or stays
     unreachable. Rows before the failing one may have been published.
     """
+    who = f"partition {rows.partition}"
     line = session.pool().session(session.account(settings), session.resource(application))
-    who = Task(settings.service, f"partition {rows.partition}")
     limits = Limits(
         settings.max_in_flight, settings.progress_timeout, settings.retries, settings.backoff
     )
+    windows: dict[str, tuple[int, Window]] = {}
     try:
-        number, window = session.run(line.open(who, limits, results))
+        for it in destinations:
+            opening = line.open(Task(it.service, who), limits, it.results)
+            windows[it.service] = session.run(opening)
+        _put_all(rows, destinations, windows, source, settings)
+        return [session.run(window.drain()) for _, window in windows.values()]
     except LoginFailed as error:
-        raise ServiceError(f"partition {rows.partition} found no way in: {error}") from None
-    try:
-        numbered = enumerate(source)
-        pace = Pace(settings.max_rate)
-        while chunk := list(islice(numbered, pace.chunk)):
-            items = _items(rows, results, chunk)
-            session.run(window.put(list(bundles.gather(items))))
-            if results.replayed:  # and so are the rest; Spark requires that they are read
-                results.replayed += sum(1 for _ in numbered)
-            pace.wait(len(chunk))
-        return session.run(window.drain())
+        raise ServiceError(f"{who} found no way in: {error}") from None
     finally:
-        session.run(line.close(number))
+        for number, _ in windows.values():
+            session.run(line.close(number))
+
+
+def _put_all(
+    rows: Rows,
+    destinations: Sequence[Destination],
+    windows: Mapping[str, tuple[int, Window]],
+    source: Iterable[Row],
+    settings: Settings,
+) -> None:
+    """Send all rows, as far as the windows have room; those of a service that has the batch already are only counted."""
+    numbered = enumerate(source)
+    pace = Pace(settings.max_rate)
+    first = destinations[0].results
+    while chunk := list(islice(numbered, pace.chunk)):
+        items: dict[str, list[Item]] = {it.service: [] for it in destinations}
+        for item in _items(rows, first, chunk):
+            items[settings.services.place(item.key)].append(item)
+        for it in destinations:
+            if it.results.replayed:
+                it.results.skip(len(items[it.service]))
+            else:
+                _, window = windows[it.service]
+                session.run(window.put(list(it.bundles.gather(items[it.service]))))
+        if all(it.results.replayed for it in destinations):
+            first.skip(sum(1 for _ in numbered))  # Spark requires that the rest is read
+        pace.wait(len(chunk))
 
 
 def _items(rows: Rows, results: RowResults, chunk: Iterable[tuple[int, Row]]) -> Iterator[Item]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
     from pyspark.sql.datasource import WriterCommitMessage
 
-    from pubqueue_spark.write.task import Job, Written
+    from pubqueue_spark.write.task import Job, TaskWritten
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PubqueueWriter(DataSourceWriter):
     job: Job
     mark: Mark
 
-    def write(self, iterator: Iterator[Row]) -> Written:
+    def write(self, iterator: Iterator[Row]) -> TaskWritten:
         """Stage the rows of a partition."""
         from pubqueue_spark.write import task  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ class PubqueueStreamWriter(DataSourceStreamWriter):
 
     job: Job
 
-    def write(self, iterator: Iterator[Row]) -> Written:
+    def write(self, iterator: Iterator[Row]) -> TaskWritten:
         """Stage the rows of a partition of a batch."""
         from pubqueue_spark.write import task  # noqa: PLC0415
 

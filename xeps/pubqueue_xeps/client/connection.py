@@ -198,11 +198,16 @@ def _services(given: Sequence[str], source: str) -> Services:
     if source == "service":  # an address, and no mark
         return Services((str(_jid(given[0], "service")),))
     try:
-        return read_services(given, lambda text: str(_jid(text, "services")))
+        return services_of(given)
     except ConfigurationError:
         raise
     except ValueError as error:
         raise ConfigurationError(f"{error}", argument="services", source=source) from None
+
+
+def services_of(given: Sequence[str]) -> Services:
+    """Return the services of a list, each address in its one form; raise ValueError for a list that cannot be used."""
+    return read_services(given, lambda text: str(_jid(text, "services")))
 
 
 def connect(
