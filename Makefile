@@ -86,6 +86,7 @@ bench: setup ## this component against one that stores nothing, and against othe
 	.venv/bin/python -m bench.situations
 	.venv/bin/python -m bench.stores
 	.venv/bin/python -m bench.worker_cost
+	.venv/bin/python -m bench.services
 	.venv/bin/python -m bench.payloads
 	.venv/bin/python -m bench.stomp
 	.venv/bin/python -m bench.rest

@@ -55,6 +55,7 @@ MENU: Final[dict[str, tuple[Group, ...]]] = {
                 "how-to/test-your-handlers.md",
                 "how-to/tracing.md",
                 "how-to/qos.md",
+                "how-to/several-services.md",
             ),
         ),
         ("STOMP", ("how-to/stomp.md", "how-to/curb.md")),

@@ -17,6 +17,7 @@ def at_home(text, connection, folder):
     for old, new in {
         'jid="etl@example.org"': words,
         '"jid": "etl@example.org"': pairs,
+        "queue-a.example.org, queue-b.example.org": connection["service"],
         "queue.example.org": connection["service"],
         "/run/secrets/etl": str(folder / "password"),
         "/data/checkpoints": str(folder),

@@ -1,14 +1,17 @@
 """Two services in the process of a test: one connection reaches both, and each has its share."""
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
 from harness.patience import until
 
 from pubqueue import Publisher, Worker
 from pubqueue.testing import Services
-from pubqueue_xeps.wire.services import read_services
+from pubqueue_xeps.wire.services import read_services, score
 
+PAGE = Path(__file__).parents[2] / "docs/how-to/several-services.md"
 IDS = [f"i{number}" for number in range(20)]
 
 
@@ -64,10 +67,42 @@ async def test_their_run_ends_when_all_are_settled():
 
 
 async def test_what_is_left_is_named():
-    with Services() as services, pytest.raises(LookupError, match="no node 'none'"):
-        await services.run(
-            Worker(**services.account(), node="jobs", signals=()), print_nothing, node="none"
-        )
+    async def handle(item): ...
+
+    with Services() as services:
+        services.create("jobs")
+        bot = Worker(**services.account(), node="jobs", signals=())
+        with pytest.raises(LookupError, match="no node 'none'"):
+            await services.run(bot, handle, node="none")
 
 
-async def print_nothing(item): ...
+async def test_the_page_several_services_does_what_it_says(pubqueue_services, monkeypatch):
+    services = pubqueue_services
+    services.create("orders")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    shop = {"__name__": "shop"}
+    exec(code.replace("example.org", "localhost"), shop)
+    first = services.addresses[0]
+    monkeypatch.setenv("PUBQUEUE_URL", services[first].url("shop"))
+    monkeypatch.setenv("PUBQUEUE_PASSWORD", services[first].password)
+    await shop["publish"]()
+    working = asyncio.create_task(shop["work"]())
+    for address in services.addresses:
+        await services[address].settled("orders")
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert "order-7" in services.done("orders")
+    assert len(services.done("orders")) == 2
+
+
+def test_the_page_has_the_numbers_of_the_rule():
+    rows = re.findall(
+        r"^\| `(.+?)` \| .+? \| `(\w{16})` \| `(\w{16})` \| `(.+?)` \|$",
+        PAGE.read_text(),
+        re.MULTILINE,
+    )
+    names = ["queue-a.example.org", "queue-b.example.org"]
+    assert len(rows) == 3
+    for key, *numbers, place in rows:
+        assert [score(name, key.encode()).hex() for name in names] == numbers
+        assert read_services(names).place(key) == f"{place}.example.org"

@@ -55,6 +55,7 @@ ELSEWHERE: Final = {
     "docs/how-to/rest-push.md": "faces/rest/push/test_how_to.py",
     "docs/how-to/stomp.md": "faces/stomp/served/test_programs.py",
     "docs/how-to/without-xmpp.md": "faces/rest/test_without_xmpp.py",
+    "docs/how-to/several-services.md": "testing/test_services.py",
     "docs/how-to/several-subscriptions.md": "e2e/test_clients_subids.py",
     "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
     "docs/operations/alerts.md": "monitor/test_alerts.py",
