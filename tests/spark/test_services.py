@@ -291,7 +291,7 @@ def test_a_batch_read_has_the_rows_of_all_with_their_service(options, stores, in
     later = reading(options, "items", startingOffsets=f'{{"{A}": 1000000, "{B}": 0}}')
     reader = open_read.batch(*later)
     assert {row[-1] for row in rows_of(reader, reader.partitions())} == {B}
-    with pytest.raises(OptionError, match="give the number of each service"):
+    with pytest.raises(OptionError, match="it takes: the number of each service"):
         open_read.batch(*reading(options, "items", startingOffsets='{"seq": 3}'))
 
 

@@ -31,6 +31,7 @@ SENTENCES: Final[dict[str, str]] = {
     "worker.stopping":          "stopping, {in_hand} in hand",
     "worker.drain_timeout":     "items in hand are released after {seconds} s",
     "worker.failed":            "ended: {why}",
+    "worker.left":              "leaves {service}, which is being drained: {why}",
     "worker.closed":            "closed",
     "schedule.created":         "created the schedule {id}: {cron} ({zone}), to {node}",
     "schedule.changed":         "changed the schedule {id}: {cron} ({zone}), to {node}",

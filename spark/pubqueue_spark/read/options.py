@@ -208,7 +208,7 @@ def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
     value = parsed(OPTIONS, given)
     connection = way_in(value, given)
     _check_use(value["table"], given)
-    _check_bounds(value, connection["services"])
+    _check_bounds(value, given, value["services"])
     _check_stream(value) if stream else _check_batch(value)
     if value["includeData"] and not value["includePayload"]:
         raise OptionError(
@@ -250,16 +250,23 @@ def _check_use(of: ReadTable, given: Mapping[str, str]) -> None:
         raise OptionError("options startingOffsets, startingTimestamp: give one of them at most.")
 
 
-def _check_bounds(value: Mapping[str, Any], services: Services) -> None:
+def _check_bounds(
+    value: Mapping[str, Any], given: Mapping[str, str], services: Services | None
+) -> None:
+    """Check that a bound has the number of the only service, or of each of several."""
     for name in ("startingOffsets", "endingOffsets"):
         bound = value[name]
-        wrong = set(bound) != set(services.names) if isinstance(bound, dict) else False
-        if wrong or (type(bound) is int and value["services"] is not None):
-            raise OptionError(
-                f"option {name}: give the number of each service: {', '.join(services.names)}."
-                if value["services"] is not None
-                else f'option {name}: with one service it takes {{"seq":N}}.'
+        wanted = {"seq"} if services is None else set(services.names)
+        found = (
+            {"seq"} if isinstance(bound, int) else set(bound) if isinstance(bound, dict) else wanted
+        )
+        if found != wanted:
+            takes = (
+                f'{{"seq":N}} ({name} of one service)'
+                if services is None
+                else f"the number of each service: {', '.join(services.names)}"
             )
+            raise OptionError(f"option {name}: {given[name]!r} cannot be used; it takes: {takes}.")
 
 
 def _check_stream(value: Mapping[str, Any]) -> None:

@@ -328,7 +328,6 @@ class HeldItems:
 
     def failed(self, error: PubqueueError) -> None:
         """End with an error."""
-        log.error("worker.failed", node=", ".join(self.nodes), why=str(error), service=self.service)
         self.end()
         self._on_failure(self, error)
 

@@ -178,8 +178,11 @@ class WorkerItems:
 
     def _failed(self, held_items: HeldItems, error: PubqueueError) -> None:
         """End all, unless the service is being drained while others serve."""
+        about = {"node": self.name, "why": str(error), "service": held_items.service}
         if self._is_left(held_items):
+            log.warning("worker.left", **about)
             return
+        log.error("worker.failed", **about)
         self.failure = self.failure or error
         self._end()
 
