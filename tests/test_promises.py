@@ -47,6 +47,16 @@ SHOWN = {
         "with a delay set by the publisher": "engine/test_groups.py::"
                                          "test_a_delayed_item_joins_its_group_when_it_is_due_and_blocks_no_other",
     },
+    "Over several services": {
+        "a confirmed publish, at least once, one worker at a time": "e2e/test_services.py::"
+                              "test_a_service_that_is_killed_takes_only_its_share_and_nothing_is_lost",
+        "the same id again": "e2e/test_services.py::test_one_service_more_joins_with_items_in_flight_and_no_group_moves "
+                              "xeps/wire/test_services.py::test_a_key_goes_where_it_has_always_gone",
+        "the order in a group": "e2e/test_services.py::test_a_group_is_at_one_service_and_keeps_its_order",
+        "one that is away": "e2e/test_services.py::test_what_waits_for_a_service_that_stays_away_ends_by_itself",
+        "a batch of Spark": "spark/test_services.py::test_a_driver_that_is_killed_between_two_commits "
+                              "spark/test_services.py::test_another_list_of_services_does_not_complete_it",
+    },
     "What counts as a failure": {
         "it expired": "scenarios/queue-lock-timeout.txt rules/test_expire.py::"
                         "test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last",

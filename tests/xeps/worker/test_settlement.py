@@ -16,8 +16,8 @@ from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 from pubqueue_xeps.item import Item
 from pubqueue_xeps.wire.times import ServiceClock, read_time
 from pubqueue_xeps.worker.settlement import LockExtender
+from pubqueue_xeps.worker.waiting_items import WaitingItems
 from pubqueue_xeps.worker.weights import Turns
-from pubqueue_xeps.worker.worker_items import WaitingItems
 from pubqueue_xeps.xep_0254.queueing import Delivered, Lock
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.services import Services
     from pubqueue_xeps.worker.queue_session import QueueSession
-    from pubqueue_xeps.worker.worker_items import WaitingItems
+    from pubqueue_xeps.worker.waiting_items import WaitingItems
     from pubqueue_xeps.xep_0254.queueing import Place
 
     Unsure = tuple[Verb, Outcome | None]
