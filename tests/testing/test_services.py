@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from harness.batches.inside import held_items
 from harness.patience import until
 
 from pubqueue import Publisher, Worker
@@ -42,6 +43,26 @@ async def test_a_publisher_and_a_worker_have_both(pubqueue_services):
         assert set(services[address].done("jobs")) == {
             one for one, place in places.items() if place == address
         }
+
+
+async def test_a_long_queue_at_one_service_keeps_no_item_of_another_waiting(pubqueue_services):
+    services = pubqueue_services
+    services.create("jobs")
+    first, second = services.addresses
+    for number in range(10):
+        services[first].publish("jobs", number, id=f"long{number}")
+    services[second].publish("jobs", 1, id="short")
+    bot = Worker(**services.account(), node="jobs", requests=4, signals=())
+    taken = []
+    async with bot:
+        await until(lambda: [len(held_items(bot, at).locked()) for at in (0, 1)] == [2, 1])
+        async for item in bot:
+            taken.append(item.id)
+            await item.retract()
+            if len(taken) == 11:
+                bot.stop()
+    assert "short" in taken[:3], "the window of four is divided"
+    assert [one for one in taken if one != "short"] == [f"long{number}" for number in range(10)]
 
 
 async def test_each_test_has_them_without_nodes(pubqueue_services):

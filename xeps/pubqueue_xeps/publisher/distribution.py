@@ -95,7 +95,7 @@ class Distribution:
             return await _each(
                 items, lambda one: self.publish(node, make(one), seconds, level), in_flight
             )
-        lanes = _Lanes(
+        lanes = Lanes(
             self._services.names,
             lambda one: placed(self._services, make(one)),
             lambda service, new, left: self._publish(service, node, new, left, level),
@@ -193,7 +193,7 @@ async def _each(
     return [results[number] for number in range(len(results))]
 
 
-class _Lanes:
+class Lanes:
     """Publishes the items of one call, in a lane for each service: one that is away fills its own, and no other.
 
     The time of an item begins when it is read, so what waits in a lane for a service that is away ends with it.
