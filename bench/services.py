@@ -105,7 +105,8 @@ async def _turn(
         async def count(client: asyncio.subprocess.Process) -> None:
             nonlocal left
             while left >= STEP * len(clients):
-                left -= int(await _line(client))
+                found = int(await _line(client))
+                left -= found
             done.set()
 
         counting = [asyncio.create_task(count(client)) for client in clients]

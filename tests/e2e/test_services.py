@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.batches.inside import session_of
+from harness.batches.inside import held_items, session_of
 from harness.patience import TIMEOUT, until
 from harness.servers.several import SERVICES, for_several, one_of, several
 from prometheus_client import CollectorRegistry
@@ -263,12 +263,13 @@ async def test_a_service_that_drains_gets_nothing_new_and_is_emptied(programs, a
     done = Done()
     async with publisher(at) as before:
         await before.publish_many("jobs", [NewItem(payload=1, id=one) for one in ids])
-    async with publisher(at, draining) as etl, working(at, done, draining):
+    async with publisher(at, draining) as etl, working(at, done, draining) as bot:
         news = await etl.publish_many("jobs", [NewItem(payload=1, id=f"new{n}") for n in range(40)])
         assert {one.service for one in news} == {A}
         await done.all_of([*ids, *names(40, "new")])
         assert done.services[B] == shares(ids, A, B)[B]
         # it is empty, and may go: the worker works on
+        await until(lambda: not held_items(bot, 1).in_hand)
         await programs[B].kill()
         await etl.publish("jobs", 1, id="last")
         await done.all_of(["last"])
