@@ -3,9 +3,11 @@
 import asyncio
 import sys
 import tomllib
+from collections import Counter
 
 import msgspec
 import pytest
+from harness.batches.facts import BOSS, NOW, who
 from harness.documents.documented import blocks
 from harness.operators.over_http import HttpOperator, HttpService
 from harness.servers.users import RIGHT
@@ -22,10 +24,20 @@ from pubqueue.admin.definitions import (
     read,
     table_of,
 )
+from pubqueue.admin.session import About, Link, Page
 from pubqueue.config.settings import NodeSettings
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.context import Terms
 from pubqueue.faces.xmpp.xml.fields import FIELDS, FIXED
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, Jid, NodeName
-from pubqueue.rules.definitions import KIND, Definition
+from pubqueue.operations.model import Given, Readers, fit
+from pubqueue.operations.nodes import MEMBERS
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.definitions import EACH, KIND, MOST, Definition
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create
+from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 
 def test_the_words_are_those_of_the_configuration():
@@ -254,18 +266,28 @@ async def test_a_refusal_names_the_node_and_a_repetition_completes_it(service):
         assert await admin.node_apply(FILE) == ()
 
 
-async def test_a_node_that_is_deleted_meanwhile_is_left_out(service, monkeypatch):
+async def test_a_node_that_is_deleted_while_its_affiliations_are_read_is_left_out(
+    service, monkeypatch
+):
     async with Admin(service.url("root"), password=RIGHT) as admin:
         await admin.node_create("gone")
-        names = definitions.names_of_nodes
+        crowd = tuple((Jid(f"a{n:03}@x"), Affiliation.MEMBER) for n in range(EACH))
+        for jid, role in crowd:
+            await admin.perform("affiliate", node="gone", jid=jid, affiliation=role.value)
+        pages = admin.link.pages
 
-        async def deleting(link, match):
-            async for name in names(link, match):
-                if name == "gone":
-                    await admin.node_delete(name)
-                yield name
+        def deleting(operation, words, most=None):
+            async def each():
+                if operation is MEMBERS:
+                    await admin.node_delete("gone")
+                async for page in pages(operation, words, most):
+                    yield page
 
-        monkeypatch.setattr(definitions, "names_of_nodes", deleting)
+            return each()
+
+        (gone, _) = read(await admin.node_export(), "f")
+        assert gone.affiliations == {Jid("root@queue.localhost"): Affiliation.OWNER, **dict(crowd)}
+        monkeypatch.setattr(admin.link, "pages", deleting)
         assert [one.node for one in read(await admin.node_export(), "f")] == ["jobs"]
 
 
@@ -279,3 +301,83 @@ async def test_an_owner_hands_a_node_over(service):
         assert await admin.node_apply(text) == ("mine",)
     async with Admin(service.url("anna"), password=RIGHT) as admin:
         assert await admin.node_apply(text) == ()
+
+
+# With ten thousand nodes: what is asked is counted.
+
+MANY = 10_000
+
+
+class Inside(Link):
+    """A session with a broker of this process, which notes what it performs and how many nodes an answer has."""
+
+    tls = None
+
+    def __init__(self, broker, by):
+        self.about = About(by.account, "queue.localhost")
+        self.broker, self.by = broker, by
+        self.performed, self.largest = [], 0
+
+    async def perform(self, operation, words):
+        self.performed.append(operation.name)
+        given = fit(operation, Given(words), Readers(str, lambda text: (text.encode(), "")))
+        reply = await self.broker.handle(operation.ask(self.by, given))
+        if isinstance(reply, Refused):
+            lacks = reply.refusal is Refusal.NODE_NOT_FOUND
+            condition = "item-not-found" if lacks else "forbidden"
+            raise OperationRefused(str(reply), operation.name, condition=condition)
+        answer = operation.answer(reply, given)
+        self.largest = max(self.largest, len(answer.rows))
+        names = [column.name for column in operation.columns]
+        rows = tuple(dict(zip(names, row, strict=True)) for row in answer.rows)
+        return Page(answer.note, rows, answer.through, answer.more)
+
+
+@pytest.fixture
+async def inside(request):
+    store, owner = MemoryStore(), who(BOSS)
+    await store.open()
+    broker = Broker(store, Terms(CreationPolicy.ANYONE), clock=lambda: NOW)
+    broker.start()
+    settings = Settings({"queueing": "1", "max_failures": "3"})
+    many = getattr(request, "param", MANY)
+    for at in range(0, many, 500):
+        names = [NodeName(f"queue {n:05}") for n in range(at, min(at + 500, many))]
+        await asyncio.gather(*(broker.handle(Create(owner, name, settings)) for name in names))
+    yield Inside(broker, owner)
+    await broker.stop()
+    await store.close()
+
+
+async def test_ten_thousand_nodes_cost_a_hundred_requests_and_those_that_differ(inside):
+    found = [table async for table in definitions.exported(inside)]
+    assert (len(found), inside.largest) == (MANY, MOST)
+    pages = MANY // MOST
+    assert Counter(inside.performed) == {"definitions": pages}
+    wanted = read("\n".join(map(as_json, found)), "f")
+    inside.performed.clear()
+    plan = await definitions.planned(inside, wanted, prune=True)
+    assert (plan.same, bool(plan)) == (MANY, False)
+    assert Counter(inside.performed) == {"definitions": pages}
+
+    changed = {1: {"title": "x"}, 777: {"title": "y"}, 9_999: {"max_failures": "2"}}
+    for at, more in changed.items():
+        one = wanted[at]
+        wanted[at] = Definition(one.node, {**one.settings, **more}, one.affiliations)
+    del wanted[5_000]
+    inside.performed.clear()
+    plan = await definitions.planned(inside, wanted, prune=True)
+    done = [node async for node in definitions.applied(inside, plan)]
+    assert done == ["queue 00001", "queue 00777", "queue 09999", "queue 05000"]
+    assert Counter(inside.performed) == {"definitions": pages, "configure": 3, "delete": 1}
+
+
+@pytest.mark.parametrize("inside", [20], indirect=True)
+async def test_a_dead_letter_node_of_others_is_asked_for_once(inside):
+    lost = [
+        Definition(NodeName(f"queue {at:05}"), {KIND: "1", "dead_letter_node": "graves"}, {})
+        for at in range(20)
+    ]
+    plan = await definitions.planned(inside, lost)
+    assert [node for node, _ in plan.unplaced] == [one.node for one in lost]
+    assert inside.performed == ["definitions"] * 2

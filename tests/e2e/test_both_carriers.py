@@ -131,7 +131,7 @@ COMMANDS = (
     ("alerts", "alerts"),
     ("alerts --json", ""),
     ("service --json", "service"),
-    ("node export --match {}", ""),
+    ("node export --match {}", "definitions"),
     ("node export --match {} --json", ""),
     ("node export --match no-such", ""),
     ("purge {}", ""),

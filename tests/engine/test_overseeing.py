@@ -9,10 +9,12 @@ from pubqueue.engine.facts import inspecting, reading
 from pubqueue.engine.observe import MAX_NODES, Rates
 from pubqueue.model.changes import RemoveItem
 from pubqueue.model.decision import Decision, Done, Refusal
-from pubqueue.model.entities import Affiliation, ItemId, NodeName
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName
 from pubqueue.model.replies import NodePage
+from pubqueue.rules.definitions import ReadDefinitions
 from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadHistory, ReadWorkers
-from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create, SetAffiliations
 from pubqueue.rules.read import ReadEvents, ReadNodes
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.unlock import Dismiss, FreeLocks
@@ -260,3 +262,43 @@ def test_nodes_can_be_asked_for_by_their_names(shell):
     assert found(names[2]) == (["d"], False)
     assert isinstance(shell.do(ReadNodes(who(ETL), None, 2, only=(NodeName("none"),))), NodePage)
     assert shell.do(ReadNodes(who(EVE), None, 2, only=wanted)).refusal is Refusal.FORBIDDEN
+
+
+def affiliates(node, *people):
+    return SetAffiliations(OWNER, node, tuple((jid, Affiliation.MEMBER) for jid in people))
+
+
+def test_definitions_come_in_pages_with_their_affiliations(shell, monkeypatch):
+    monkeypatch.setattr(reading, "EACH", 4)
+    monkeypatch.setattr(reading, "TOGETHER", 8)
+    for name, people in (("a", 1), ("b", 3), ("c", 2), ("d", 0)):
+        shell.do(a_queue(NodeName(name)))
+        shell.do(affiliates(NodeName(name), *(Jid(f"m{n}@x") for n in range(people))))
+    shell.do(Create(who(EVE), NodeName("other"), Settings({"queueing": "1"})))
+
+    def found(by=OWNER, **asked):
+        page = shell.do(ReadDefinitions(by, **asked))
+        rows = [(one.node, len(one.affiliations) if one.whole else None) for one in page.entries]
+        return rows, page.more, page.through
+
+    assert found() == ([("a", 3), ("b", None)], True, "b"), "no more have room with theirs"
+    assert found(after=NodeName("b")) == ([("c", 4), ("d", 2)], False, "d")
+    assert found(max=1) == ([("a", 3)], True, "a")
+    assert found(ADMIN, after=NodeName("d")) == ([("other", 1)], False, "other")
+    assert found(containing="O", by=ADMIN) == ([("other", 1)], False, "other")
+    assert found(containing="none") == ([], False, None)
+    assert found(only=(NodeName("c"),)) == ([("c", 4)], False, "c")
+    (one,) = shell.do(ReadDefinitions(OWNER, only=(NodeName("d"),))).entries
+    assert (OWNER.account, Affiliation.OWNER) in one.affiliations
+
+
+def test_definitions_are_for_those_who_manage_nodes(shell):
+    assert shell.do(ReadDefinitions(ADMIN)).entries == ()
+    shell.do(a_queue())
+    shell.do(SetAffiliations(OWNER, JOBS, ((Jid("etl@x"), Affiliation.PUBLISHER),)))
+    for by in (who(ETL), who(ANN)):
+        for asked in ({}, {"containing": "j"}, {"only": (JOBS,)}):
+            assert shell.do(ReadDefinitions(by, **asked)).refusal is Refusal.FORBIDDEN
+    none = (NodeName("none"),)
+    for by in (OWNER, ADMIN, who(ANN)):
+        assert shell.do(ReadDefinitions(by, only=none)).refusal is Refusal.NODE_NOT_FOUND

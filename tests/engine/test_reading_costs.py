@@ -24,6 +24,7 @@ from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.alerts import ReadAlerts
 from pubqueue.rules.audience import ListUnnotified, NextSubscribers
 from pubqueue.rules.dead_letters import ReadDeaths, ReadReasons
+from pubqueue.rules.definitions import ReadDefinitions
 from pubqueue.rules.deliveries import AskUnanswered
 from pubqueue.rules.discovery import (
     Describe,
@@ -300,6 +301,7 @@ OF_ALL_NODES = {
     "the owner, backward": ListMyAffiliations(OWNER, None, Page(None, 10, "n002000")),
     "an administrator": ListMyAffiliations(ADMIN, None, FEW),
     "their counts": ReadNodes(ADMIN, max=10),
+    "their definitions": ReadDefinitions(OWNER, max=10),
     "their events": ReadEvents(OWNER),
 }
 
@@ -419,7 +421,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
     assert {
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
-        *(ReadReasons, ReadDeaths, ReadSurvey, ReadNewer, AskNewest, ReadAlerts),
+        *(ReadReasons, ReadDeaths, ReadSurvey, ReadNewer, AskNewest, ReadAlerts, ReadDefinitions),
         *(NextSubscribers, ListUnnotified),
         *(AskPowers, ReadWorkers, Search, Peek, ReadHistory, AskService, ReadConnections),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),

@@ -87,6 +87,7 @@ BOUNDED_ELSEWHERE = {
     "DeclareSchedules",
     "Retrieve",  # a page, whatever is named
     "ReadNodes",
+    "ReadDefinitions",
     "AskNewest",  # the service asks of itself
     "Forward",  # likewise, a page
     "LookAtFed",  # what is left of a publish

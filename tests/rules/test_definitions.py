@@ -1,20 +1,27 @@
 """Definitions of nodes: what is not named has its default, and what is done makes a node as it is defined."""
 
 import pytest
+from harness.batches.facts import queue, who
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pubqueue.model.entities import Affiliation, Jid, NodeConfig, NodeName
 from pubqueue.rules.definitions import (
     KIND,
+    ROOM,
     STATES,
     Affiliating,
     Definition,
+    DefinitionFacts,
+    Known,
+    ReadDefinitions,
     Setting,
     Steps,
     defaults,
     defined,
     ordered,
+    read_definitions,
     steps,
     without_dead_letter_node,
 )
@@ -26,6 +33,7 @@ from pubqueue.rules.nodeconfig import (
     configure,
     written,
 )
+from pubqueue.rules.read import NodeAccess
 
 JOBS = NodeName("jobs")
 ANNA, BOB, EVE, ROOT = (Jid(f"{name}@x") for name in ("anna", "bob", "eve", "root"))
@@ -282,3 +290,48 @@ def test_every_setting_is_compared():
         for name in SETTINGS.keys() - {KIND, *fixed}:
             wanted = Definition(JOBS, {**there.settings, name: "another"})
             assert [one.name for one in steps(wanted, there).settings] == [name]
+
+
+# Many definitions at once.
+
+
+def known(name, people=(), **config):
+    return Known(NodeAccess(queue(name=name, **config), OWNER), people)
+
+
+def shown(*found, by=ANNA, more=False):
+    facts = DefinitionFacts(found[0].access, found, more, found[-1].access.node.name)
+    return read_definitions(ReadDefinitions(who(by)), facts).reply
+
+
+@given(SETTINGS_OF_ONE, PEOPLE)
+def test_a_definition_that_was_read_is_that_of_the_node(settings, people):
+    config = config_of(Definition(JOBS, settings))
+    access = NodeAccess(replace(queue(), config=config), OWNER)
+    (one,) = shown(Known(access, tuple(people.items()))).entries
+    assert one.whole
+    found = defined(one.node, dict(one.settings), dict(one.affiliations))
+    assert found == defined(JOBS, written(config), people)
+    states = {name: text for name, text in one.settings if name in STATES}
+    assert states == {name: "1" for name in STATES if settings.get(name) == "1"}
+
+
+def test_an_answer_has_as_many_definitions_as_have_room():
+    long = "x" * (ROOM // 3)
+    page = shown(*(known(name, title=long) for name in "abcd"))
+    assert ([one.node for one in page.entries], page.more, page.through) == (["a", "b"], True, "b")
+    page = shown(*(known(name, title=2 * long) for name in "ab"))
+    assert len(page.entries) == 1, "one has room, however long it is"
+    page = shown(*(known(name) for name in "abcd"), more=True)
+    assert (len(page.entries), page.more, page.through) == (4, True, "d")
+
+
+def test_a_node_with_too_many_or_too_long_affiliations_is_shown_without_them():
+    many = tuple((Jid(f"{'x' * 1000}{n}@x"), MEMBER) for n in range(ROOM // 1000 + 1))
+    few = ((ANNA, OWNER),)
+    page = shown(known("a", many), known("b", None), known("c", few))
+    assert [(one.affiliations, one.whole) for one in page.entries] == [
+        ((), False),
+        ((), False),
+        (few, True),
+    ]

@@ -27,6 +27,7 @@ from stores.steps import (
 )
 
 from pubqueue.engine.listings import (
+    AffiliationsAmong,
     AffiliationsOf,
     FreeSubscriptions,
     KnownResources,
@@ -369,6 +370,29 @@ class OfNodes:
         assert await listed(store, AffiliationsOf(JOBS), "owner@x") == rows[2:]
         assert await listed(store, AffiliationsOf(JOBS), None, 2) == rows[:2]
         assert await listed(store, AffiliationsOf(DEAD)) == []
+
+    async def test_the_affiliations_of_some_nodes_are_read_together_a_few_of_each(self, store):
+        await make(store, changes.CreateNode(replace(EMPTY, name=OTHER)))
+        people = [Jid(f"{name}@x") for name in "dacb"]
+        sets = [
+            changes.SetAffiliation(node, jid, Affiliation.MEMBER)
+            for node in (OTHER, JOBS)
+            for jid in people[: 4 if node == JOBS else 2]
+        ]
+        await make(store, *sets)
+        both = (OTHER, NodeName("none"), JOBS)
+
+        async def found(*which, limit=99):
+            rows = await listed(store, AffiliationsAmong(*which), None, limit)
+            return [(row.node, row.account[0]) for row in rows]
+
+        first, second = sorted((JOBS, OTHER))
+        all_of = {JOBS: [(JOBS, name) for name in "abcd"], OTHER: [(OTHER, "a"), (OTHER, "d")]}
+        assert await found(both, 9) == all_of[first] + all_of[second]
+        assert await found(both, 2) == all_of[first][:2] + all_of[second][:2]
+        assert await found(both, 4, limit=3) == (all_of[first] + all_of[second])[:3]
+        assert await found((OTHER,), 1) == all_of[OTHER][:1]
+        assert await found((), 9) == []
 
     async def test_affiliations_are_found_by_node_and_account(self, store):
         await make(store, changes.CreateNode(replace(EMPTY, name=OTHER)))

@@ -125,6 +125,13 @@ class MessagesListRow(Struct, frozen=True):
     bytes: int | None
     until: datetime | None
 
+class NodeDefinitionsRow(Struct, frozen=True):
+    node: str
+    settings: tuple[str, ...]
+    affiliations: tuple[str, ...]
+    whole: bool | None
+    items: int | None
+
 class NodeMembersRow(Struct, frozen=True):
     jid: str
     affiliation: str | None
@@ -393,6 +400,14 @@ class Admin(Session):
     async def node_create(
         self, name: str, *, settings: Sequence[str] | Mapping[str, object] | None = None
     ) -> Done: ...
+    def node_definitions(
+        self,
+        *,
+        node: str | None = None,
+        match: str | None = None,
+        after: str | None = None,
+        max: int | None = None,
+    ) -> AsyncIterator[NodeDefinitionsRow]: ...
     async def node_delete(self, node: str) -> Done: ...
     def node_members(
         self,
@@ -610,6 +625,14 @@ class BlockingAdmin(BlockingSession):
     def node_create(
         self, name: str, *, settings: Sequence[str] | Mapping[str, object] | None = None
     ) -> Done: ...
+    def node_definitions(
+        self,
+        *,
+        node: str | None = None,
+        match: str | None = None,
+        after: str | None = None,
+        max: int | None = None,
+    ) -> Iterator[NodeDefinitionsRow]: ...
     def node_delete(self, node: str) -> Done: ...
     def node_members(
         self,

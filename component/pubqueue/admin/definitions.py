@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -27,10 +27,9 @@ from pubqueue.operations.nodes import (
     AFFILIATE,
     CONFIGURE,
     CREATE,
+    DEFINITIONS,
     DELETE,
     MEMBERS,
-    QUEUES,
-    SETTINGS,
 )
 from pubqueue.rules import definitions as rules
 from pubqueue.rules.definitions import KIND, STATES, Definition, Steps, defined
@@ -39,19 +38,9 @@ from pubqueue.rules.nodeconfig import Settings, configure
 from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterable,
-        AsyncIterator,
-        Awaitable,
-        Callable,
-        Iterable,
-        Mapping,
-    )
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 
     from pubqueue.admin.session import Link
-
-    Present = tuple[Definition, dict[str, str]]
-    """What defines a node now, and the settings that are its state."""
 
 
 # As text: tables `[[node]]` with the words of the service's configuration, so that they can be pasted there; or a line of JSON each.
@@ -259,99 +248,76 @@ def _wrong(where: str, node: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"{where}: node {node!r}: {why}", argument="file", source=where)
 
 
-# From a service: node by node, so that no answer is long and nobody waits for it.
+# From a service: a page of nodes with each request, so that no answer is long and nobody waits for it.
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A node as it is: what defines it, the settings that are its state, and how many items it has."""
+
+    definition: Definition
+    states: Mapping[str, str]
+    items: int
 
 
 async def exported(link: Link, match: str | None = None) -> AsyncIterator[NodeTable]:
     """Yield the definitions of the nodes that the account manages; `match` is a part of the names of those that are meant.
 
     Those that are fed by another node come last, because a service creates nodes in the order of its configuration. Both parts are in
-    the order of the names. A node that is deleted meanwhile is left out.
+    the order of the names. A node that is deleted meanwhile is left out. Of the nodes, only those that are fed are kept in memory, as text.
 
     Raises:
         OperationRefused: the service refuses.
         ServiceUnavailable: no answer can come.
 
     """
-    fed: list[NodeTable] = []
-    async for _, found in _all_present(link, names_of_nodes(link, match)):
-        if found is not None:
-            definition = found[0]
-            if definition.settings.get("source"):
-                fed.append(table_of(definition))
-            else:
-                yield table_of(definition)
-    for table in fed:
-        yield table
+    fed: list[bytes] = []
+    async for one in present_nodes(link, match):
+        table = table_of(one.definition)
+        if one.definition.settings.get("source"):
+            fed.append(msgspec.json.encode(table))
+        else:
+            yield table
+    for text in fed:
+        yield msgspec.json.decode(text, type=NodeTable)
 
 
-async def names_of_nodes(link: Link, match: str | None) -> AsyncIterator[NodeName]:
-    """Yield the names of the nodes that the account manages."""
-    async for name, _ in _sizes(link, match):
-        yield NodeName(name)
-
-
-AT_ONCE: Final = 8
-"""Nodes that are asked for, or changed, at the same time: a request takes mostly the time of the way there and back."""
-
-
-async def _all_present(
-    link: Link, names: AsyncIterable[NodeName]
-) -> AsyncIterator[tuple[NodeName, Present | None]]:
-    """Yield the definition of each node, None if it is gone, in order, and ask for some ahead."""
-    asked: deque[tuple[NodeName, asyncio.Task[Present | None]]] = deque()
-    try:
-        async for name in names:
-            asked.append((name, asyncio.create_task(_present(link, name), name="definition")))
-            if len(asked) == AT_ONCE:
-                first, task = asked[0]
-                yield first, await task
-                asked.popleft()
-        while asked:
-            first, task = asked[0]
-            yield first, await task
-            asked.popleft()
-    finally:
-        await _ended(task for _, task in asked)
-
-
-async def _ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait for their ends."""
-    left = list(tasks)
-    for task in left:
-        task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-
-
-async def _sizes(link: Link, match: str | None) -> AsyncIterator[tuple[str, int]]:
-    """Yield the nodes that the account manages, each with the number of its items."""
-    async for page in link.pages(QUEUES, {"match": (match,)} if match else {}):
+async def present_nodes(link: Link, match: str | None = None) -> AsyncIterator[Present]:
+    """Yield the nodes that the account manages, by name."""
+    async for page in link.pages(DEFINITIONS, {"match": (match,)} if match else {}):
         for row in page.rows:
-            yield str(row["node"]), int(str(row["items"] or 0))
+            if (known := await _present(link, row)) is not None:
+                yield known
 
 
-async def _present(link: Link, node: NodeName) -> Present | None:
-    """Return what defines a node now, and the settings that are its state; None if it has been deleted."""
-    words = {"node": (node,)}
-    try:
-        page = await link.perform(SETTINGS, words)
-        people: dict[Jid, Affiliation] = {}
-        async for members in link.pages(MEMBERS, words):
-            for row in members.rows:
-                people[Jid(str(row["jid"]))] = Affiliation(str(row["affiliation"]))
-    except OperationRefused as refused:
-        if refused.condition == "item-not-found":
-            return None
-        raise
-    settings = {str(row["setting"]): str(row["value"] or "") for row in page.rows}
+async def _present(link: Link, row: Mapping[str, Any]) -> Present | None:
+    """Return the node of a row; its affiliations are asked for if they are too many for it. None if it has been deleted meanwhile."""
+    node = NodeName(str(row["node"]))
+    settings = dict(_parts(row["settings"], "="))
     if unknown := sorted(settings.keys() - OF_NODES.keys()):
         raise OperationRefused(
             f"{link.about.service} is of a later version: {node} has the option {unknown[0]}, which this one does not know.",
-            *(SETTINGS.name,),
+            *(DEFINITIONS.name,),
             node=node,
         )
-    states = {name: settings[name] for name in STATES if name in settings}
-    return defined(node, settings, people), states
+    people = {Jid(jid): Affiliation(role) for role, jid in _parts(row["affiliations"], " ")}
+    if not row["whole"]:
+        try:
+            async for page in link.pages(MEMBERS, {"node": (node,)}):
+                for one in page.rows:
+                    people[Jid(str(one["jid"]))] = Affiliation(str(one["affiliation"]))
+        except OperationRefused as refused:
+            if refused.condition == "item-not-found":
+                return None
+            raise
+    states = {name: settings[name] for name in STATES & settings.keys()}
+    return Present(defined(node, settings, people), states, int(row["items"]))
+
+
+def _parts(texts: Iterable[str], between: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        first, _, second = text.partition(between)
+        yield first, second
 
 
 # To a service: first a plan, which changes nothing.
@@ -404,43 +370,41 @@ async def planned(
 
     """
     wanted = [one for one in definitions if not match or match.lower() in one.node.lower()]
-    there = {name: items async for name, items in _sizes(link, match)}
-    same, found = 0, []
     ordered = {one.node: one for one in rules.ordered(wanted)}
-    present = {
-        name: known
-        async for name, known in _all_present(link, _each(ordered.keys() & there.keys()))
-    }
-    for one in ordered.values():
-        stands, states = present.pop(one.node, None) or (None, {})
-        steps = rules.steps(one, stands, states, link.about.account)
-        if steps:
-            found.append((one, steps))
-        else:
-            same += 1
-    names = {one.node for one in wanted}
-    deleted = {name: there[name] for name in sorted(there.keys() - names) if prune}
+    there: dict[str, int] = {}
+    differing: dict[str, Steps] = {}
+    async for known in present_nodes(link, match):  # each is compared at once, and not kept
+        node = known.definition.node
+        there[node] = known.items
+        if node in ordered:
+            account = link.about.account
+            steps = rules.steps(ordered[node], known.definition, known.states, account)
+            if steps:
+                differing[node] = steps
+    for node in ordered.keys() - there.keys():
+        differing[node] = rules.steps(ordered[node], None, None, link.about.account)
+    found = tuple((one, differing[node]) for node, one in ordered.items() if node in differing)
+    deleted = {name: there[name] for name in sorted(there.keys() - ordered.keys()) if prune}
     for one in wanted:
         if (source := one.settings.get("source")) in deleted:
             why = f"{field_of('source')}: {source!r} is not defined, and would be deleted"
             raise ConfigurationError(f"node {one.node!r}: {why}", argument="prune")
     left = there.keys() - deleted.keys()
-    unplaced = [
-        (node, place)
-        for node, place in rules.without_dead_letter_node(wanted, left)
+    unplaced = list(rules.without_dead_letter_node(wanted, left))
+    lacking = {
+        place
+        for place in dict.fromkeys(place for _, place in unplaced)
         if place in deleted or not await _exists(link, place)
-    ]
-    return Plan(tuple(found), deleted, same, tuple(unplaced))
-
-
-async def _each(names: Iterable[NodeName]) -> AsyncIterator[NodeName]:
-    for name in sorted(names):
-        yield name
+    }
+    return Plan(
+        *(found, deleted, len(ordered) - len(found)),
+        tuple((node, place) for node, place in unplaced if place in lacking),
+    )
 
 
 async def _exists(link: Link, node: str) -> bool:
     try:
-        await link.perform(SETTINGS, {"node": (node,)})
+        await link.perform(DEFINITIONS, {"node": (node,)})
     except OperationRefused as refused:
         return refused.condition != "item-not-found"  # those of others exist, too
     return True
@@ -468,6 +432,10 @@ async def applied(link: Link, plan: Plan) -> AsyncIterator[str]:
     ]
     async for node in _side_by_side(deleting):
         yield node
+
+
+AT_ONCE: Final = 8
+"""Nodes that are changed at the same time: a request takes mostly the time of the way there and back."""
 
 
 async def _side_by_side(
@@ -532,10 +500,12 @@ async def _do(link: Link, definition: Definition, steps: Steps) -> None:
     if steps.creates:
         settings = tuple(f"{name}={value}" for name, value in definition.settings.items())
         await link.perform(CREATE, {"name": (node,), "settings": settings})
-        present = await _present(link, node)
+        (row,) = (await link.perform(DEFINITIONS, {"node": (node,)})).rows
+        present = await _present(link, row)
         if present is None:
             raise OperationRefused("it was deleted meanwhile.", CREATE.name, node=node)
-        steps = rules.steps(definition, *present, link.about.account)
+        account = link.about.account
+        steps = rules.steps(definition, present.definition, present.states, account)
     if steps.settings:
         settings = tuple(f"{one.name}={one.after}" for one in steps.settings)
         await link.perform(CONFIGURE, {"node": (node,), "settings": settings})

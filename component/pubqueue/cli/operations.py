@@ -637,8 +637,8 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
 }
 """Commands by the names of their operations."""
 
-ELSEWHERE: Final = frozenset({"affiliate", "deaths", "events", "reasons"})
-"""Operations that `node members`, `events` and `dead` perform."""
+ELSEWHERE: Final = frozenset({"affiliate", "deaths", "definitions", "events", "reasons"})
+"""Operations that `node members`, `node export`, `events` and `dead` perform."""
 
 GROUPS: Final = {
     "messages": "Look after the assured messages that are held.",

@@ -117,6 +117,13 @@ class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
     roles: tuple[Affiliation, ...] | None = None
 
 
+class AffiliationsAmong(Listing[AffiliationRow], frozen=True, gc=False):
+    """The affiliations with some nodes, the first `each` of every one by JID; by node and JID, from the beginning."""
+
+    nodes: tuple[NodeName, ...]
+    each: int
+
+
 class NodesOfAccount(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
     """Every node to which the account has an affiliation, or one of these, by name; `after` is a name.
 

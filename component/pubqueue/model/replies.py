@@ -593,6 +593,28 @@ class Survey(Struct, frozen=True, gc=False):
     now: Millis | None = None
 
 
+class DefinitionEntry(Struct, frozen=True, gc=False):
+    """What defines a node: its settings that differ from the defaults of its kind, as text by their names, and its affiliations.
+
+    A state, such as `paused`, is among the settings if the node is in it. If it is not `whole`, the node has more affiliations than an
+    answer has room for, and none of them is here.
+    """
+
+    node: NodeName
+    items: int
+    settings: tuple[tuple[str, str], ...]
+    affiliations: tuple[tuple[Jid, Affiliation], ...]
+    whole: bool = True
+
+
+class DefinitionPage(Struct, frozen=True, gc=False):
+    """Definitions of nodes by name; `more` may follow `through`."""
+
+    entries: tuple[DefinitionEntry, ...]
+    more: bool
+    through: NodeName | None
+
+
 class NodePage(Struct, frozen=True, gc=False):
     """Nodes by name, as of `now`; `more` may follow `through`. Their settings are for owners only."""
 
@@ -631,5 +653,13 @@ class Newest(Struct, frozen=True, gc=False):
 
 Pages = NewerItems | Newest
 PageReply = (
-    Pages | EventPage | ItemPage | NodePage | Survey | Trimmed | SummaryReply | records.SamplePage
+    Pages
+    | EventPage
+    | ItemPage
+    | NodePage
+    | DefinitionPage
+    | Survey
+    | Trimmed
+    | SummaryReply
+    | records.SamplePage
 )

@@ -25,6 +25,7 @@ from pubqueue.operations.model import (
     count,
 )
 from pubqueue.operations.searching import answered, searched, searches
+from pubqueue.rules.definitions import ReadDefinitions
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.nodeconfig import Settings, written
 from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, SetAffiliations
@@ -33,7 +34,14 @@ from pubqueue.rules.read import ReadNodes
 if TYPE_CHECKING:
     from pubqueue.model.decision import Done, Request
     from pubqueue.model.entities import Node, NodeConfig, Principal
-    from pubqueue.model.replies import Affiliations, Created, Described, NodeEntry, NodePage
+    from pubqueue.model.replies import (
+        Affiliations,
+        Created,
+        DefinitionPage,
+        Described,
+        NodeEntry,
+        NodePage,
+    )
     from pubqueue.operations.model import Given, Row
 
 
@@ -319,6 +327,48 @@ SETTINGS: Final = Operation(
     manual="Show all settings of a node.",
 )
 
+
+def _ask_definitions(by: Principal, given: Given) -> Request:
+    after, only = (NodeName(given.one(name)) or None for name in ("after", "node"))
+    return ReadDefinitions(
+        by, after, given.number("max"), given.one("match"), None if only is None else (only,)
+    )
+
+
+def _definitions(page: DefinitionPage, _given: Given) -> Answer:
+    note = f"{count(len(page.entries), 'node')}{', and there are more' if page.more else ''}."
+    rows = tuple(
+        (
+            one.node,
+            tuple(f"{name}={value}" for name, value in one.settings),
+            tuple(f"{role.value} {jid}" for jid, role in one.affiliations),
+            one.whole,
+            one.items,
+        )
+        for one in page.entries
+    )
+    return Answer(note, rows, page.through or "", more=page.more)
+
+
+DEFINITIONS: Final = Operation(
+    "definitions",
+    "List the definitions of nodes",
+    "The nodes that you manage, by name: their settings that differ from the defaults of their kind, and their affiliations.",
+    Power.NODES,
+    (replace(NODE, label="Only this node", required=False), MATCH, AFTER, MAX_ROWS),
+    (
+        Column("node", "Node"),
+        Column("settings", "Settings that differ from the defaults", Cell.NAMES),
+        Column("affiliations", "Affiliations", Cell.NAMES),
+        Column("whole", "With all affiliations", Cell.FLAG, more=True),
+        Column("items", "Items", Cell.COUNT, more=True),
+    ),
+    _ask_definitions,
+    _definitions,
+    place="node",
+    command="node definitions",
+)
+
 DELETE: Final = Operation(
     "delete",
     "Delete a node",
@@ -405,4 +455,6 @@ AFFILIATE: Final = Operation(
     actions=(Action(Of.MEMBER, "Set an affiliation", "Yes, set it", by_admins=True),),
 )
 
-OPERATIONS: Final = (QUEUES, *SWITCHING, SETTINGS, CONFIGURE, DELETE, MEMBERS, AFFILIATE, CREATE)
+OPERATIONS: Final = (
+    *(QUEUES, *SWITCHING, SETTINGS, DEFINITIONS, CONFIGURE, DELETE, MEMBERS, AFFILIATE, CREATE),
+)

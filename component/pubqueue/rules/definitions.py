@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.model.decision import Decision, Read, Refusal, refuse
 from pubqueue.model.entities import Affiliation, Jid, NodeConfig, NodeName
+from pubqueue.model.replies import DefinitionEntry, DefinitionPage
 from pubqueue.rules.nodeconfig import SETTINGS, Settings, configure, written
+from pubqueue.rules.read import NodeAccess, owns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,7 +89,7 @@ _DEFAULTS: Final = {kind: defaults(queueing=kind) for kind in (False, True)}
 def defined(
     node: NodeName, settings: Mapping[str, str], affiliations: Mapping[Jid, Affiliation]
 ) -> Definition:
-    """Return the definition of a node that has these settings, all of them, and affiliations."""
+    """Return the definition of a node that has these settings, those that are not named by default, and affiliations."""
     usual = _DEFAULTS[settings[KIND] == "1"]
     named = {
         name: value
@@ -187,3 +190,98 @@ def without_dead_letter_node(
         place = one.settings.get("dead_letter_node", "")
         if one.queueing and place and place not in known:
             yield one.node, NodeName(place)
+
+
+# Many at once: a service with ten thousand nodes is compared in a hundred requests. Each answer is bounded in nodes, in affiliations and in
+# bytes, and other readers have their turns between them.
+
+MOST: Final = 100
+"""Nodes of one answer."""
+
+EACH: Final = 200
+"""Affiliations of a node in an answer; a node that has more is shown without them."""
+
+TOGETHER: Final = 2_000
+"""Affiliations of one answer."""
+
+ROOM: Final = 32_768
+"""Bytes of settings and addresses in one answer, so that it fits into a stanza however it is escaped there."""
+
+BESIDE: Final = 24
+"""Bytes that are counted for each value in addition to its text."""
+
+
+class ReadDefinitions(Read, frozen=True, gc=False):
+    """Request the definitions of the nodes that the principal manages, after the name `after`; of one answer at most `max`.
+
+    `containing`: only those with this in their names, ignoring case. `only`: only this node.
+    """
+
+    after: NodeName | None = None
+    max: int | None = None
+    containing: str = ""
+    only: tuple[NodeName, ...] | None = None
+
+
+class Known(Struct, frozen=True, gc=False):
+    """A node, and its affiliations; None if it has more than `EACH`."""
+
+    access: NodeAccess
+    affiliations: tuple[tuple[Jid, Affiliation], ...] | None
+
+
+class DefinitionFacts(Struct, frozen=True, gc=False):
+    """The next nodes; `any_node` is one that the principal manages or names, None if there is none.
+
+    `more` nodes may follow `through`.
+    """
+
+    any_node: NodeAccess | None
+    found: tuple[Known, ...] = ()
+    more: bool = False
+    through: NodeName | None = None
+
+
+def read_definitions(request: ReadDefinitions, facts: DefinitionFacts) -> Decision:
+    """Decide whether the principal may have the definitions, and how many fit into the answer."""
+    by, one = request.by, facts.any_node
+    if one is None and request.only is not None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if one is None and not by.admin:
+        return refuse(Refusal.FORBIDDEN, "definitions are for the owners of a node")
+    if one is not None and not owns(by, one):
+        return refuse(Refusal.FORBIDDEN)
+    entries: list[DefinitionEntry] = []
+    room = ROOM
+    for known in facts.found:
+        entry = _entry(known)
+        room -= _size(entry)
+        if entries and room < 0:
+            return Decision(DefinitionPage(tuple(entries), True, entries[-1].node))  # noqa: FBT003  # it goes on
+        entries.append(entry)
+    return Decision(DefinitionPage(tuple(entries), facts.more, facts.through))
+
+
+def _entry(known: Known) -> DefinitionEntry:
+    """Return what defines a node; without its affiliations if they have no room in any answer."""
+    node, people = known.access.node, known.affiliations or ()
+    usual = _DEFAULTS[node.config.queueing]
+    settings = tuple(
+        (name, value)
+        for name, value in written(node.config).items()
+        if name == KIND or value.strip() != usual[name]
+    )
+    whole = known.affiliations is not None and sum(_bytes(jid) for jid, _ in people) < ROOM
+    return DefinitionEntry(node.name, node.items, settings, people if whole else (), whole)
+
+
+def _size(entry: DefinitionEntry) -> int:
+    return (
+        _bytes(entry.node)
+        + sum(_bytes(name) + _bytes(value) for name, value in entry.settings)
+        + sum(_bytes(jid) for jid, _ in entry.affiliations)
+    )
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode()) + BESIDE

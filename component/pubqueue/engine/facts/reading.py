@@ -24,6 +24,7 @@ from pubqueue.rules.dead_letters import (
     is_of,
     matches,
 )
+from pubqueue.rules.definitions import EACH, MOST, TOGETHER, DefinitionFacts, Known
 from pubqueue.rules.inspect import objection
 from pubqueue.rules.retrieve import AskNewestFacts, Order, ReadNewerFacts, RetrieveFacts, no_page
 from pubqueue.rules.survey import slice_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Item, ItemId, Jid, Node, Principal
     from pubqueue.model.replies import ItemEntry, Page
     from pubqueue.rules.dead_letters import ReadDeaths, Redrive
+    from pubqueue.rules.definitions import ReadDefinitions
     from pubqueue.rules.retrieve import AskNewest, ReadNewer, Retrieve
     from pubqueue.rules.survey import ReadSurvey
     from pubqueue.rules.trimming import DropDead
@@ -203,6 +205,37 @@ def for_read_nodes(context: Context, request: read.ReadNodes) -> read.ReadFacts:
     return read.ReadFacts(nodes, page)
 
 
+def for_definitions(context: Context, request: ReadDefinitions) -> DefinitionFacts:
+    """Return the next nodes that the principal manages, as many as have their affiliations in one answer."""
+    rows, by = context.rows, request.by
+    limit = _bounded(request.max, MOST)
+    behind, through = _wanted(rows, request, limit + 1, MANAGERS)
+    some = behind[:1] or (() if request.only else _known(rows, by, None, 1, MANAGERS))
+    one = next(iter(some), None)
+    if one is None or not read.owns(by, one):
+        return DefinitionFacts(one)
+    shown = {known.node.name: known for known in behind[:limit]}
+    people: dict[NodeName, list[tuple[Jid, Affiliation]]] = {name: [] for name in shown}
+    found = rows.page(listings.AffiliationsAmong(tuple(shown), EACH + 1), None, TOGETHER + 1)
+    for row in found:
+        people[row.node].append((row.account, row.affiliation))
+    names = list(shown)
+    if (
+        len(found) > TOGETHER
+    ):  # those of the last one are not complete, and of others there are none
+        names = names[: names.index(found[-1].node)]
+    more = len(behind) > len(names) or through is not None
+    if through is None or len(names) < len(shown):
+        through = names[-1] if names else request.after
+    return DefinitionFacts(
+        one, tuple(_with_people(shown[n], people[n]) for n in names), more, through
+    )
+
+
+def _with_people(known: read.NodeAccess, people: list[tuple[Jid, Affiliation]]) -> Known:
+    return Known(known, tuple(people) if len(people) <= EACH else None)
+
+
 def _too_large(context: Context, node: Node) -> int:
     """Return how many items wait for a worker whose protocol can carry them, while other workers are available."""
     most = node.config.max_payload_size
@@ -271,7 +304,10 @@ def for_survey(context: Context, request: ReadSurvey) -> read.ReadFacts:
 
 
 def _wanted(
-    rows: WorkingSet, request: read.ReadNodes, count: int, roles: tuple[Affiliation, ...]
+    rows: WorkingSet,
+    request: read.ReadNodes | ReadDefinitions,
+    count: int,
+    roles: tuple[Affiliation, ...],
 ) -> tuple[tuple[read.NodeAccess, ...], NodeName | None]:
     """Return the next of the requested nodes, and where the search for them ended if it ended early."""
     by, after = request.by, request.after

@@ -331,6 +331,12 @@ SELECT %(node)s,
 FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id
 WHERE n.name > $2 ORDER BY n.name LIMIT $3;
 
+-- affiliations_among: the affiliations with some nodes, up to so many of each
+SELECT n.name, a.node_id, a.jid, a.affiliation, a.sum FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
+CROSS JOIN LATERAL (SELECT * FROM affiliation WHERE node_id = n.id ORDER BY jid LIMIT $2) a
+ORDER BY n.name, a.jid LIMIT $3;
+
 -- count_queued: how many items are ready after a priority and a place, counted up to a limit
 SELECT count(*) FROM (
     (SELECT 1 FROM item WHERE node_id = $1 AND %(ready)s AND priority = $2 AND %(place)s > $3 LIMIT $4)

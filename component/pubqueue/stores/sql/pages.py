@@ -188,6 +188,13 @@ def affiliations_of(
     return [affiliation_of(which.node, node, *row) for row in rows]
 
 
+def _affiliations_among(
+    session: SqlSession, which: listings.AffiliationsAmong, _after: object, limit: int
+) -> list[AffiliationRow]:
+    rows = session.rows("affiliations_among", packed_keys(which.nodes), which.each, limit)
+    return [affiliation_of(name, *row) for name, *row in rows]
+
+
 def _row_sums(
     session: SqlSession, which: listings.RowSums, after: tuple[int, str] | None, limit: int
 ) -> list[listings.RowSum]:
@@ -336,6 +343,7 @@ NODE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.FormerSubscribers:     paged("former_subscribers", "", firsts, of=lambda _, node: node),
     listings.UnnotifiedNodes:       paged("unnotified_nodes", 0, lambda _, rows: rows),
     listings.AffiliationsOf:        affiliations_of,
+    listings.AffiliationsAmong:     _affiliations_among,
     listings.RowSums:               _row_sums,
     listings.NodesOfAccount:        nodes_of_account,
     listings.ConnectionsOf:         connections_of,

@@ -278,6 +278,14 @@ SELECT %(node)s,
 FROM json_each(?1) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id
 WHERE n.name > ?2 ORDER BY n.name LIMIT ?3;
 
+-- affiliations_among: the affiliations with some nodes, up to so many of each
+SELECT n.name, a.node_id, a.jid, a.affiliation, a.sum
+FROM json_each(?1) k CROSS JOIN node n ON n.name = k.value
+CROSS JOIN affiliation a ON a.node_id = n.id AND a.jid < ifnull(
+    (SELECT jid FROM affiliation WHERE node_id = n.id ORDER BY jid LIMIT 1 OFFSET ?2), char(1114111)
+)
+ORDER BY n.name, a.jid LIMIT ?3;
+
 -- count_queued: how many items are ready after a priority and a place, counted up to a limit
 SELECT count(*) FROM (
     SELECT * FROM (

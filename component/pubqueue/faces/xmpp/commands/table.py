@@ -267,7 +267,7 @@ ORDER: Final = (
     "schedule-resume", "schedule-fire",
     "registrations", "registration-disable", "registration-enable", "registration-end",
     "connections", "end-connection", "kept-messages", "drop-kept-messages",
-    "settings", "configure", "delete", "create", "service",
+    "settings", "definitions", "configure", "delete", "create", "service",
 )
 """The order of commands; operations that are not named here follow."""
 
