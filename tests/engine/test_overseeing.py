@@ -11,10 +11,13 @@ from pubqueue.model.changes import RemoveItem
 from pubqueue.model.decision import Decision, Done, Refusal
 from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName
 from pubqueue.model.replies import NodePage
+from pubqueue.operations.items import ITEMS
+from pubqueue.operations.model import Given
+from pubqueue.operations.nodes import QUEUES
 from pubqueue.rules.definitions import ReadDefinitions
 from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadHistory, ReadWorkers
 from pubqueue.rules.nodeconfig import Settings
-from pubqueue.rules.nodes import Create, SetAffiliations
+from pubqueue.rules.nodes import Configure, Create, SetAffiliations
 from pubqueue.rules.read import ReadEvents, ReadNodes
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.unlock import Dismiss, FreeLocks
@@ -302,3 +305,54 @@ def test_definitions_are_for_those_who_manage_nodes(shell):
     none = (NodeName("none"),)
     for by in (OWNER, ADMIN, who(ANN)):
         assert shell.do(ReadDefinitions(by, only=none)).refusal is Refusal.NODE_NOT_FOUND
+
+
+def test_queues_are_searched_by_their_state_and_sorted_by_what_they_hold(shell, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_NODES", 2)
+    monkeypatch.setattr(reading, "COUNTED", 1)
+    for number, name in enumerate(("a", "b", "c", "d")):
+        shell.do(a_queue(NodeName(name)))
+        shell.batch(publishes(*(f"{n}" for n in range(number)), node=NodeName(name)))
+    shell.do(Configure(OWNER, NodeName("c"), Settings({"paused": "1"})))
+
+    def found(**words):
+        given = Given({name: (value,) for name, value in words.items()})
+        reply = shell.do(QUEUES.ask(OWNER, given))
+        answer = QUEUES.answer(reply, given)
+        return [row[0] for row in answer.rows], answer.through if answer.more else ""
+
+    assert found(sort="items") == (["d", "c", "b", "a"], "")
+    assert found(sort="items", max="3") == (["d", "c", "b"], "-1:b")
+    assert found(sort="items", max="3", after="-1:b") == (["a"], "")
+    assert found(state="running") == (["a", "b", "d"], "")
+    assert found(state="running", max="2") == (["a", "b"], "b")
+    assert found(state="running", max="2", after="b") == (["d"], "")
+    assert found(state="paused", match="C") == (["c"], "")
+    assert found(match="b") == (["b"], "")
+
+
+def test_items_are_searched_in_all_that_a_queue_holds(shell, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_ITEMS", 2)
+    shell.do(a_queue())
+    for name, priority in (("mail-1", 1), ("mail-2", 3), ("log-1", 9), ("mail-3", 2)):
+        shell.do(publishes(name, priority=priority))
+
+    def found(**words):
+        given = Given({"node": (JOBS,)} | {name: (value,) for name, value in words.items()})
+        answer = ITEMS.answer(shell.do(ITEMS.ask(OWNER, given)), given)
+        return [row[0] for row in answer.rows], answer.through if answer.more else ""
+
+    mails = ["mail-1", "mail-2", "mail-3"]
+    assert found(match="MAIL") == (mails, "")
+    names, through = found(match="mail", max="2")
+    assert names == mails[:2]
+    assert through.isdigit()
+    assert not through.startswith("0")
+    assert found(match="mail", max="2", after=through) == (mails[2:], "")
+    assert found(match="mail", sort="priority") == (["mail-2", "mail-3", "mail-1"], "")
+    names, through = found(sort="priority", max="2")
+    assert names == ["log-1", "mail-2"]
+    assert found(sort="priority", max="2", after=through) == (["mail-3", "mail-1"], "")
+    assert shell.do(ITEMS.ask(who(EVE), Given(node=(JOBS,), match=("mail",)))).refusal is (
+        Refusal.FORBIDDEN
+    )

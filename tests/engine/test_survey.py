@@ -139,6 +139,9 @@ def test_any_order_goes_on_where_a_page_ended(shell, sort, first):
 def test_plain_nodes_stand_apart_and_names_are_searched(shell):
     furnish(shell)
     assert names(shell.do(ReadSurvey(OWNER, plain=True))) == ["plain"]
+    paused = shell.do(ReadSurvey(OWNER, problem=Problem.PAUSED))
+    assert names(paused) == ["paused"]
+    assert paused.totals == shell.do(ReadSurvey(OWNER)).totals
     found = shell.do(ReadSurvey(OWNER, containing="EA"))
     assert (names(found), found.totals.queues) == (["dead"], 1)
 

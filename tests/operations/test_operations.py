@@ -7,12 +7,23 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from pubqueue.cli.operations import BY_HAND, ELSEWHERE, command_of
 from pubqueue.engine.table import RULES
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import State, seconds
 from pubqueue.model.schedules import Definition, SchedulePage
 from pubqueue.operations import table
-from pubqueue.operations.items import CANCEL, DEAD, DISCARD, ITEMS, PURGE, REASONS, REDRIVE, RELEASE
+from pubqueue.operations.items import (
+    CANCEL,
+    DEAD,
+    DISCARD,
+    EVENTS,
+    ITEMS,
+    PURGE,
+    REASONS,
+    REDRIVE,
+    RELEASE,
+)
 from pubqueue.operations.model import (
     Cell,
     Given,
@@ -79,13 +90,14 @@ SAME = Readers(same, payload)
 
 
 def filled(operation):
-    return Given(
-        {
-            one.name: (one.choices[0][0] if one.choices else SAMPLES[one.kind],)
-            for one in operation.parameters
-            if one.name != "reason"  # items are named, or a reason
-        }
-    )
+    found = {
+        one.name: (one.choices[0][0] if one.choices else SAMPLES[one.kind],)
+        for one in operation.parameters
+        if one.name != "reason"  # items are named, or a reason
+    }
+    if operation in (ITEMS, DEAD):
+        found["after"] = ("7",)  # a number, in the order of the numbers
+    return Given(found)
 
 
 def asks(operation, words):
@@ -108,6 +120,8 @@ def test_each_optional_parameter_is_asked_for(operation):
             continue
         flags = ("0", "1") if one.kind is ParameterKind.FLAG else whole[one.name]
         values = [value for value, _ in one.choices] or flags
+        if one.name == "sort" and operation in (ITEMS, DEAD):
+            whole = whole.without("after")  # in other orders it is a place
         asked = [asks(operation, whole | {one.name: (value,)}) for value in values]
         rest = {name: value for name, value in whole.items() if name != one.name}
         assert any(each != asks(operation, rest) for each in asked), one.name
@@ -129,6 +143,62 @@ def test_pages_go_on_by_a_column():
         name for name, one in OPERATIONS.items() if "after" in (it.name for it in one.parameters)
     }
     assert paged == {name for name, one in OPERATIONS.items() if one.place in names[name]}
+
+
+NO_STATE = "what it lists has no states"
+NO_REASON = "what it lists has no error, or nothing else that went wrong"
+OF_ONE = "it describes one thing, a few lines that are read as a whole"
+LOG = "a log of any length is read by its numbers; a node and an item choose what is read"
+WITHOUT = {
+    "overview": {"reason": NO_REASON},
+    "queues": {"reason": NO_REASON},
+    "definitions": {
+        "state": "a state is no part of a definition",
+        "reason": NO_REASON,
+        "sort": "by name, so that two exports of the same nodes are the same text",
+    },
+    "settings": dict.fromkeys(("match", "sort", "state", "reason"), OF_ONE),
+    "members": {"reason": NO_REASON},
+    "dead": {"state": "it is a state"},
+    "reasons": {"state": NO_STATE, "reason": "its rows are reasons, of which a part is searched"},
+    "deaths": {"state": "it is a state"},
+    "item": dict.fromkeys(("match", "sort", "state", "reason"), OF_ONE),
+    "events": dict.fromkeys(("match", "sort", "state", "reason"), LOG),
+    "workers": {"reason": NO_REASON},
+    "connections": {"reason": NO_REASON},
+    "kept-messages": {"state": NO_STATE, "reason": NO_REASON},
+    "alerts": {"reason": "its rows are reasons, of which a part is searched"},
+}
+"""By what a list cannot be searched, and why not."""
+ALSO = {("overview", "match"): "containing", ("members", "state"): "affiliation"}
+"""Parameters with other names."""
+
+
+def test_each_list_can_be_searched_and_sorted_or_there_is_a_reason_why_not():
+    lacking = {}
+    for name, one in OPERATIONS.items():
+        if one.changes or one.single:
+            continue
+        own = {it.name for it in one.parameters}
+        wanted = ("match", "sort", "state", "reason")
+        lacking[name] = {word for word in wanted if ALSO.get((name, word), word) not in own}
+    assert {name: words for name, words in lacking.items() if words} == {
+        name: set(reasons) for name, reasons in WITHOUT.items()
+    }
+
+
+def test_the_commands_of_lists_have_these_options():
+    """A list that has no command of its own is a part of another one."""
+    also = ALSO | {("overview", "match"): "match"}
+    for name, one in OPERATIONS.items():
+        command = BY_HAND.get(name) or command_of(one)
+        options = {option for it in command.params for option in it.opts}
+        if one.changes or one.single or name in ELSEWHERE:
+            continue
+        for word in {"match", "sort", "state", "reason"} - WITHOUT.get(name, {}).keys():
+            assert f"--{also.get((name, word), word)}" in options, (name, word)
+    of_delete = {option for it in BY_HAND["delete"].params for option in it.opts}
+    assert {"--match", "--state"} <= of_delete
 
 
 def test_irreversible_operations_change_something():
@@ -168,7 +238,7 @@ def test_a_question_says_what_it_is_about_and_what_cannot_be_undone():
     [
         (QUEUES, {"odd": ("1",)}, "odd: queues knows no such parameter"),
         (ITEMS, {"node": ("jobs", "more")}, "node: one value"),
-        (ITEMS, {"node": ("jobs",), "after": ("-1",)}, "after: a whole number from 0"),
+        (EVENTS, {"node": ("jobs",), "after": ("-1",)}, "after: a whole number from 0"),
         (ITEMS, {"node": ("jobs",), "max": ("9" * 30,)}, "max: a whole number from 0"),
         (ITEMS, {"node": ("jobs",), "max": ("9" * 5_000,)}, "max: a whole number from 0"),
         (ITEMS, {"node": ("jobs",), "state": ("gone",)}, "state: one of dead, locked, "),

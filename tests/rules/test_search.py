@@ -3,28 +3,56 @@
 from types import MappingProxyType
 
 import pytest
-from harness.batches.facts import ANN, BOB, BOSS, JOBS, NIGHTLY, NOW, queue, who, window
+from harness.batches.facts import (
+    ANN,
+    BOB,
+    BOSS,
+    JOBS,
+    NIGHTLY,
+    NOW,
+    plain,
+    queue,
+    waiting,
+    who,
+    window,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pubqueue.model.decision import Decision, Done, Refusal, refuse
-from pubqueue.model.entities import Affiliation, Jid, NodeName
-from pubqueue.model.records import Alert, AlertPage, Registration, Registrations
+from pubqueue.model.entities import Affiliation, DeadLetter, ItemId, Jid, NodeName, State
+from pubqueue.model.records import (
+    AccountMessages,
+    Alert,
+    AlertPage,
+    KeptMessages,
+    Registration,
+    Registrations,
+)
 from pubqueue.model.replies import (
     Affiliations,
     ClientState,
     ConnectionPage,
     Found,
+    ItemEntry,
+    ItemPage,
+    NodeEntry,
+    NodePage,
     Part,
+    ReasonCount,
+    ReasonPage,
     Worker,
     WorkerPage,
 )
 from pubqueue.model.schedules import SchedulePage
 from pubqueue.rules import search as s
 from pubqueue.rules.alerts import ReadAlerts
+from pubqueue.rules.dead_letters import ReadReasons
 from pubqueue.rules.inspect import ReadConnections, ReadWorkers
+from pubqueue.rules.messages import ListMessages
 from pubqueue.rules.nodes import GetAffiliations
+from pubqueue.rules.read import Counting, ReadItems, ReadNodes
 from pubqueue.rules.registrations import ListRegistrations
 from pubqueue.rules.schedules import ListSchedules
 
@@ -163,18 +191,90 @@ PEOPLE = (
     (Jid("etl@x"), Affiliation.PUBLISHER),
 )
 
+NODES = tuple(
+    NodeEntry(
+        replace(
+            plain() if name == "news" else queue(name=name, **config),
+            items=items,
+            subscriptions=subs,
+        ),
+        *counts,
+        0,
+        oldest,
+        rate=rate,
+    )
+    for name, config, items, subs, counts, oldest, rate in (
+        ("eu mail", {}, 9, 1, (5, 1, 1, 2), NOW, 1.0),
+        ("eu", {"paused": True}, 10, 2, (1, 2, 6, 1), NOW - 5, 0.0),
+        ("us", {"publish_paused": True}, 8, 3, (2, 0, 0, 6), None, 2.0),
+        ("news", {}, 0, 0, (0, 0, 0, 0), None, 0.0),
+    )
+)
+ITEMS = tuple(
+    ItemEntry(
+        waiting(
+            seq, id=ItemId(name), priority=priority, failed=failed, published=at, holder=holder
+        ),
+        size,
+    )
+    for name, seq, priority, failed, at, holder, size in (
+        ("a", 7, 1, 0, NOW, None, 10),
+        ("b", 8, 3, 2, NOW - 1, Jid("ann@x/1"), 30),
+        ("c", 9, 2, 1, NOW + 1, None, 20),
+    )
+)
+REASONS = tuple(
+    ReasonCount(name, count, NOW + first, NOW + last)
+    for name, count, first, last in (("timed out", 5, 2, 3), ("404 Not Found", 3, 1, 4))
+)
+HELD = tuple(
+    AccountMessages(f"{name}@x", messages, size, NOW + until)
+    for name, messages, size, until in (("ann", 1, 30, 3), ("bob", 3, 10, 2), ("eve", 2, 20, 1))
+)
+
 LISTS = MappingProxyType(
     {
         "workers": (ReadWorkers(ADMIN, JOBS), WorkerPage(queue(), WORKERS, more=False)),
         "connections": (ReadConnections(ADMIN), ConnectionPage(CLIENTS, 2, NOW, more=False)),
         "schedules": (ListSchedules(ADMIN), SchedulePage(NOW, SCHEDULES)),
         "registrations": (ListRegistrations(ADMIN), Registrations(REGISTRATIONS)),
+        "queues": (ReadNodes(ADMIN), NodePage(NODES, more=False, now=NOW)),
+        "items": (ReadItems(ADMIN, JOBS), ItemPage(JOBS, ITEMS, 9, 9, more=False)),
+        "reasons": (ReadReasons(ADMIN, JOBS), ReasonPage(JOBS, REASONS, 9, False, True)),  # noqa: FBT003
+        "messages": (ListMessages(ADMIN), KeptMessages(HELD, 9, 9, 0)),
         "members": (GetAffiliations(ADMIN, JOBS), Affiliations(JOBS, PEOPLE, Part())),
     }
 )
 
 # fmt: off
 FINDS = [
+    ("queues", {"containing": "EU"}, [0, 1]),
+    ("queues", {"state": "running"}, [0, 2]),
+    ("queues", {"state": "paused"}, [1]),
+    ("queues", {"state": "closed"}, [2]),
+    ("queues", {"state": "plain"}, [3]),
+    ("queues", {"state": "empty"}, [3]),
+    ("queues", {"sort": "waiting"}, [0, 2, 1, 3]),
+    ("queues", {"sort": "in-flight"}, [1, 0, 3, 2]),
+    ("queues", {"sort": "delayed"}, [1, 0, 3, 2]),
+    ("queues", {"sort": "dead"}, [2, 0, 1, 3]),
+    ("queues", {"sort": "oldest"}, [1, 0, 3, 2]),
+    ("queues", {"sort": "rate"}, [2, 0, 1, 3]),
+    ("queues", {"sort": "subscribers"}, [2, 1, 0, 3]),
+    ("queues", {"sort": "items"}, [1, 0, 2, 3]),
+    ("items", {"containing": "ANN@"}, [1]),
+    ("items", {"containing": "c"}, [2]),
+    ("items", {"sort": "priority"}, [1, 2, 0]),
+    ("items", {"sort": "failures"}, [1, 2, 0]),
+    ("items", {"sort": "size"}, [1, 2, 0]),
+    ("items", {"sort": "published"}, [1, 0, 2]),
+    ("reasons", {"containing": "TIMED"}, [0]),
+    ("reasons", {"sort": "last"}, [1, 0]),
+    ("reasons", {"sort": "first"}, [1, 0]),
+    ("messages", {"containing": "E@"}, [2]),
+    ("messages", {"sort": "messages"}, [1, 2, 0]),
+    ("messages", {"sort": "bytes"}, [0, 2, 1]),
+    ("messages", {"sort": "until"}, [2, 1, 0]),
     ("workers", {"containing": "EVE"}, [2]),
     ("workers", {"state": "available"}, [0]),
     ("workers", {"state": "quiet"}, [1]),
@@ -240,4 +340,32 @@ def test_a_list_goes_on_after_its_last_row(name):
         within = replace(within, page=s.Page(None, 7))
     onward = kind.onward(within, kind.name(kind.rows(page)[-1]))
     after = onward.page.after if isinstance(onward, GetAffiliations) else onward.after
-    assert after == kind.name(kind.rows(page)[-1])
+    name = kind.name(kind.rows(page)[-1])
+    assert after == (int(name) if isinstance(within, ReadItems) else name)
+
+
+def test_a_page_that_takes_several_steps_is_waited_for():
+    counting = ReadNodes(ADMIN, counted=Counting(JOBS))
+    wanted = s.Search(ADMIN, ReadNodes(ADMIN), "eu")
+    decision = s.search(wanted, s.SearchFacts(Decision(Done(), then=counting)))
+    assert decision.then == replace(wanted, within=counting)
+    assert decision.then.looked == 0
+
+
+def test_a_page_without_rows_is_followed_by_the_next_and_counts_as_looked_at(monkeypatch):
+    monkeypatch.setattr(s, "LOOKED_AT", 2 * s.PAGE)
+    request = s.Search(ADMIN, ReadNodes(ADMIN, containing="x"), state="paused")
+    empty = Decision(NodePage((), more=True, now=NOW, through=NodeName("m")))
+    first = s.search(request, s.SearchFacts(empty))
+    assert (first.then.within.after, first.then.looked) == ("m", s.PAGE)
+    last = s.search(first.then, s.SearchFacts(empty)).reply
+    assert (last.page.entries, last.through, last.more) == ((), "m", True)
+
+
+def test_dead_items_go_on_by_the_numbers_of_their_deaths():
+    letter = DeadLetter(3, NOW, "why")
+    entry = ItemEntry(replace(ITEMS[0].item, state=State.DEAD, dead_letter=letter), 1)
+    for dead, number in ((True, 3), (False, 7)):
+        page = ItemPage(JOBS, (entry,), 9, 9, more=False, dead=dead)
+        ((name, _),) = s.KINDS[ReadItems].rows(page)
+        assert int(name) == number

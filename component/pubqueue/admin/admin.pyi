@@ -352,7 +352,9 @@ class Admin(Session):
         node: str,
         *,
         reason: str | None = None,
-        after: int | None = None,
+        match: str | None = None,
+        sort: Literal["number", "priority", "failures", "size", "published"] | None = None,
+        after: str | None = None,
         max: int | None = None,
     ) -> AsyncIterator[DeadRow]: ...
     def deaths(
@@ -390,12 +392,19 @@ class Admin(Session):
         *,
         state: Literal["dead", "locked", "queued", "delayed", "held", "done", "all"] | None = None,
         reason: str | None = None,
-        after: int | None = None,
+        match: str | None = None,
+        sort: Literal["number", "priority", "failures", "size", "published"] | None = None,
+        after: str | None = None,
         max: int | None = None,
     ) -> AsyncIterator[ItemsRow]: ...
     async def messages_drop(self, account: str) -> MessagesDropRow: ...
     def messages_list(
-        self, *, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        sort: Literal["name", "messages", "bytes", "until"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[MessagesListRow]: ...
     async def node_create(
         self, name: str, *, settings: Sequence[str] | Mapping[str, object] | None = None
@@ -440,6 +449,10 @@ class Admin(Session):
             "items",
         ]
         | None = None,
+        state: Literal[
+            "any", "no-workers", "too-large", "failing", "old", "dead", "paused", "closed"
+        ]
+        | None = None,
         plain: bool | None = None,
         containing: str | None = None,
         after: str | None = None,
@@ -450,11 +463,34 @@ class Admin(Session):
     async def peek(self, node: str, item: str) -> PeekRow: ...
     async def purge(self, node: str) -> PurgeRow: ...
     def queues(
-        self, *, match: str | None = None, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        state: Literal["any", "running", "paused", "closed", "plain", "empty"] | None = None,
+        sort: Literal[
+            "name",
+            "waiting",
+            "in-flight",
+            "delayed",
+            "dead",
+            "oldest",
+            "rate",
+            "subscribers",
+            "items",
+        ]
+        | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[QueuesRow]: ...
     async def quiet_worker(self, node: str, worker: str) -> QuietWorkerRow: ...
     def reasons(
-        self, node: str, *, after: str | None = None, max: int | None = None
+        self,
+        node: str,
+        *,
+        match: str | None = None,
+        sort: Literal["count", "last", "first"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> AsyncIterator[ReasonsRow]: ...
     async def redrive(
         self,
@@ -577,7 +613,9 @@ class BlockingAdmin(BlockingSession):
         node: str,
         *,
         reason: str | None = None,
-        after: int | None = None,
+        match: str | None = None,
+        sort: Literal["number", "priority", "failures", "size", "published"] | None = None,
+        after: str | None = None,
         max: int | None = None,
     ) -> Iterator[DeadRow]: ...
     def deaths(
@@ -615,12 +653,19 @@ class BlockingAdmin(BlockingSession):
         *,
         state: Literal["dead", "locked", "queued", "delayed", "held", "done", "all"] | None = None,
         reason: str | None = None,
-        after: int | None = None,
+        match: str | None = None,
+        sort: Literal["number", "priority", "failures", "size", "published"] | None = None,
+        after: str | None = None,
         max: int | None = None,
     ) -> Iterator[ItemsRow]: ...
     def messages_drop(self, account: str) -> MessagesDropRow: ...
     def messages_list(
-        self, *, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        sort: Literal["name", "messages", "bytes", "until"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[MessagesListRow]: ...
     def node_create(
         self, name: str, *, settings: Sequence[str] | Mapping[str, object] | None = None
@@ -663,6 +708,10 @@ class BlockingAdmin(BlockingSession):
             "items",
         ]
         | None = None,
+        state: Literal[
+            "any", "no-workers", "too-large", "failing", "old", "dead", "paused", "closed"
+        ]
+        | None = None,
         plain: bool | None = None,
         containing: str | None = None,
         after: str | None = None,
@@ -673,11 +722,34 @@ class BlockingAdmin(BlockingSession):
     def peek(self, node: str, item: str) -> PeekRow: ...
     def purge(self, node: str) -> PurgeRow: ...
     def queues(
-        self, *, match: str | None = None, after: str | None = None, max: int | None = None
+        self,
+        *,
+        match: str | None = None,
+        state: Literal["any", "running", "paused", "closed", "plain", "empty"] | None = None,
+        sort: Literal[
+            "name",
+            "waiting",
+            "in-flight",
+            "delayed",
+            "dead",
+            "oldest",
+            "rate",
+            "subscribers",
+            "items",
+        ]
+        | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[QueuesRow]: ...
     def quiet_worker(self, node: str, worker: str) -> QuietWorkerRow: ...
     def reasons(
-        self, node: str, *, after: str | None = None, max: int | None = None
+        self,
+        node: str,
+        *,
+        match: str | None = None,
+        sort: Literal["count", "last", "first"] | None = None,
+        after: str | None = None,
+        max: int | None = None,
     ) -> Iterator[ReasonsRow]: ...
     def redrive(
         self,

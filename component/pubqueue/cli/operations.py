@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,19 +121,20 @@ def ask(call: Call, sentence: str, counted: Callable[[], str]) -> None:
 
 def _contents(call: Call) -> str:
     """Return how many items a node has, in a sentence; empty if the service does not say."""
-    found = _nodes(call.where, call.node, exactly=True)
+    node = call.node
+    after = node[:-1] if node[:-1].strip() else None
+    found = _nodes(call.where, words(match=node, after=after), exactly=node)
     return f"{call.node} has {count(found[call.node], 'item')}. " if call.node in found else ""
 
 
-def _nodes(where: Where, match: str, *, exactly: bool = False) -> dict[str, int]:
-    """Return the nodes with this in their names, each with the number of its items; with `exactly`, only the node of this name."""
+def _nodes(where: Where, given: dict[str, tuple[str, ...]], *, exactly: str = "") -> dict[str, int]:
+    """Return the nodes that are listed with these parameters, each with the number of its items; with `exactly`, look no further than it."""
     found: dict[str, int] = {}
 
     async def work(link: Link) -> None:
-        given = words(match=match, after=match[:-1] if exactly and match[:-1].strip() else None)
         async for page in link.pages(QUEUES, given):
             found.update({str(row["node"]): int(str(row["items"])) for row in page.rows})
-            if exactly and match in found:
+            if exactly in found:
                 return
 
     run(where, work)
@@ -366,7 +367,7 @@ def _messages(_operation: Operation, call: Call) -> Asked:
     end = f"of {account} will be dropped.{CANNOT_BE_UNDONE}"
 
     def counted() -> str:
-        given = words(after=account[:-1])
+        given = words(match=account)
         row = _row(call, KEPT, given, ("account", account))
         return f"{count(int(str(row['messages'])) if row else 0, 'message')} {end}"
 
@@ -477,17 +478,18 @@ def _take_out(operation: Operation, call: Call) -> None:
 
 
 def _dead(
-    operation: Operation, call: Call, *, reasons: bool, sort: str | None, match: str | None
+    _operation: Operation, call: Call, *, reasons: bool, sort: str | None, match: str | None
 ) -> None:
-    if call.node:
-        if sort or match:
-            stop(ASKED_WRONGLY, "--sort and --match are for the dead items of all nodes: name none")
-        if reasons:
-            call.given.pop("reason", None)
-        write_list(REASONS if reasons else operation, call)
-    else:
-        call.given.update(words(sort=sort, match=match))
-        write_list(DEATHS, call)
+    wanted = (REASONS if reasons else DEAD) if call.node else DEATHS
+    orders = [value for value, _ in wanted.parameter("sort").choices]
+    if sort and sort not in orders:
+        of = "the reasons" if wanted is REASONS else "the dead items"
+        of += f" of {call.node}" if call.node else " of all nodes"
+        stop(ASKED_WRONGLY, f"--sort: {of} are sorted by {', '.join(orders)}")
+    if wanted is REASONS:
+        call.given.pop("reason", None)
+    call.given.update(words(sort=sort, match=match))
+    write_list(wanted, call)
 
 
 def _members(operation: Operation, call: Call, *, changes: tuple[str, ...]) -> None:
@@ -511,15 +513,21 @@ def _members(operation: Operation, call: Call, *, changes: tuple[str, ...]) -> N
 # By hand: many nodes at once, of which the question has the numbers.
 
 
-def _delete(operation: Operation, call: Call, *, match: str | None) -> None:
-    if bool(call.node) is bool(match):
-        stop(ASKED_WRONGLY, "name a node, or --match a part of the names of several")
-    if not match:
+def _delete(operation: Operation, call: Call, *, match: str | None, state: str | None) -> None:
+    several = match or state
+    if bool(call.node) is bool(several):
+        stop(
+            ASKED_WRONGLY,
+            "name a node, or --match a part of the names of several, or their --state",
+        )
+    if not several:
         perform(operation, call)
         return
-    found = _nodes(call.where, match)
+    found = _nodes(call.where, words(match=match, state=state))
     if not found:
-        stop(FAILED, f"No node that you manage has {match!r} in its name.")
+        which = [f"has {match!r} in its name"] if match else []
+        which += [f"is {state}"] if state else []
+        stop(FAILED, f"No node that you manage {' and '.join(which)}.")
     names = ", ".join([*sorted(found)[:NAMED], *(["..."] if len(found) > NAMED else [])])
     sizes = f"{count(len(found), 'node')} with {count(sum(found.values()), 'item')}"
     confirm(f"{sizes} will be deleted: {names}.{CANNOT_BE_UNDONE}", yes=call.yes)
@@ -594,6 +602,20 @@ QUESTIONS: Final[Mapping[str, Callable[[Operation, Call], Asked]]] = {
 }
 """What is asked before each operation that takes something away."""
 
+BOTH: Final = frozenset({"sort", "match"})
+"""Parameters that the operations of one command have differently."""
+
+
+DELETED_BY: Final = ("running", "paused", "closed", "plain")
+"""States of nodes that are deleted; not those that are empty, because one may have items again when it is deleted."""
+
+
+def _orders(*operations: Operation) -> list[str]:
+    """Return the orders that these lists have, each once."""
+    found = [value for one in operations for value, _ in one.parameter("sort").choices]
+    return list(dict.fromkeys(found))
+
+
 BY_HAND: Final[Mapping[str, click.Command]] = {
     "cancel": command_of(CANCEL, _take_out),
     "create": command_of(
@@ -605,19 +627,31 @@ BY_HAND: Final[Mapping[str, click.Command]] = {
         ),
     ),
     "dead": command_of(
-        *(DEAD, _dead),
-        click.option("--reasons", is_flag=True, help="Count the dead items by reason instead."),
+        replace(DEAD, parameters=tuple(one for one in DEAD.parameters if one.name not in BOTH)),
+        *(_dead, click.option("--reasons", is_flag=True, help="Count them by reason instead.")),
         click.option(
             "--sort",
-            type=click.Choice([value for value, _ in DEATHS.parameter("sort").choices]),
-            help=f"Of all nodes: {DEATHS.parameter('sort').help}",
+            type=click.Choice(_orders(DEATHS, DEAD, REASONS)),
+            metavar="COLUMN",
+            help=f"Sort order, of all nodes: {', '.join(_orders(DEATHS))}; of one: {', '.join(_orders(DEAD))};"
+            f" with --reasons: {', '.join(_orders(REASONS))}.",
         ),
-        click.option("--match", help=f"Of all nodes: {DEATHS.parameter('match').help}"),
+        click.option(
+            "--match",
+            help="Of all nodes: only those with this text in their names; of one: only items with it in their ids, publishers or"
+            " holders; with --reasons: only reasons with it.",
+        ),
         left_out="node",
     ),
     "delete": command_of(
         *(DELETE, _delete),
         click.option("--match", help="Delete all nodes with this text in their names."),
+        click.option(
+            "--state",
+            type=click.Choice(DELETED_BY),
+            metavar="STATE",
+            help=f"Delete all nodes in this state: {', '.join(DELETED_BY)}; with --match, those of them.",
+        ),
         left_out="node",
     ),
     "discard": command_of(DISCARD, _take_out),

@@ -158,12 +158,13 @@ class AccountMessages(Struct, frozen=True, gc=False):
 
 
 class KeptMessages(Struct, frozen=True, gc=False):
-    """Accounts of which messages are held, and the totals of all accounts."""
+    """Accounts of which messages are held, and the totals of all accounts; `more` may follow."""
 
     accounts: tuple[AccountMessages, ...]
     messages: int
     byte_count: int
     remembered: int
+    more: bool = False
 
 
 Reply = MessageKept | MessageDelivered | MessageChanged | MessageRead | MessagesEnded | KeptMessages

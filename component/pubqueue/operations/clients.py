@@ -273,18 +273,15 @@ ON_CONNECTIONS: Final = (CONNECTIONS, END_CONNECTION)
 # Operations on messages of assured service that are held until their senders ask for the delivery.
 
 
-def _ask_messages(by: Principal, given: Given) -> Request:
-    most = given.one("max")
-    return ListMessages(by, given.one("after"), int(most) if most else USUAL)
+def _read_messages(by: Principal, given: Given, after: str) -> ListMessages:
+    return ListMessages(by, after, given.number("max") or USUAL)
 
 
-def _messages(page: KeptMessages, given: Given) -> Answer:
+def _messages(page: KeptMessages, _given: Given) -> Answer:
     rows = tuple((one.account, one.messages, one.byte_count, one.until) for one in page.accounts)
     held = f"{count(page.messages, 'message')} with {count(page.byte_count, 'byte')}"
     note = f"{held} held, {count(page.remembered, 'answer')} remembered."
-    most = given.one("max")
-    more = bool(rows) and len(rows) >= (int(most) if most else USUAL)
-    return Answer(note, rows, page.accounts[-1].account if more else "", more=more)
+    return Answer(note, rows, page.accounts[-1].account if rows else "", more=page.more)
 
 
 KEPT: Final = Operation(
@@ -292,15 +289,15 @@ KEPT: Final = Operation(
     "List the accounts of which messages are held",
     "Assured messages are held from when they are received until their sender asks for the delivery. Lists the accounts that have any.",
     Power.SERVICE,
-    (AFTER, MAX_ROWS),
+    (*searches(ListMessages, "their addresses"), AFTER, MAX_ROWS),
     (
         Column("account", "Account"),
         Column("messages", "Messages", Cell.COUNT),
         Column("bytes", "Bytes", Cell.COUNT),
         Column("until", "First held until", Cell.MOMENT),
     ),
-    _ask_messages,
-    _messages,
+    searched(_read_messages),
+    answered(_messages),
     place="account",
     command="messages list",
     manual="List the accounts of which messages are held.\n\n"

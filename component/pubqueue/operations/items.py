@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from pubqueue.model import replies
-from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.entities import ItemId, NodeName, State, is_number
 from pubqueue.operations.model import (
     AFTER,
     MATCH,
@@ -33,6 +33,7 @@ from pubqueue.operations.model import (
 )
 from pubqueue.operations.nodes import node_of
 from pubqueue.operations.pretty import shown
+from pubqueue.operations.searching import answered, searched, searches
 from pubqueue.rules.dead_letters import (
     Cancel,
     Discard,
@@ -49,7 +50,7 @@ from pubqueue.rules.validity import MAX_NAMED
 from pubqueue.rules.waits import Signal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pubqueue.model.decision import Cancelled, Redriven, Request, Signaled
     from pubqueue.model.entities import Item, Millis, Principal
@@ -111,15 +112,47 @@ ABOUT_ITEMS: Final = (
 # --- lists --------------------------------------------------------------------------------------
 
 
-def _ask_items(by: Principal, given: Given) -> Request:
-    which, reason = given.one("state"), given.one("reason")
+OWN: Final = frozenset({"state", "reason"})
+"""What the request for a page of items selects itself."""
+
+NUMBER: Final = "number"
+"""The usual order of items."""
+
+
+def _read_items(by: Principal, given: Given, after: str) -> ReadItems:
+    which = given.one("state")
     state = None if which in {"", ALL} else State(which)
-    if reason and state is not State.DEAD:
+    if given.one("reason") and state is not State.DEAD:
         raise UnfitError("reason: only dead items have died of one; choose their state as well")
-    after, most = given.number("after") or 0, given.number("max")
+    return _page_of_items(by, given, after, state)
+
+
+def _page_of_items(by: Principal, given: Given, after: str, state: State | None) -> ReadItems:
     return ReadItems(
-        *(by, node_of(given), after), max=most, state=state, payloads=False, reason=reason
+        *(by, node_of(given), _number(after)),
+        max=given.number("max"),
+        state=state,
+        payloads=False,
+        reason=given.one("reason"),
     )
+
+
+def _number(after: str) -> int:
+    if after and not is_number(after):
+        raise UnfitError("after: a whole number from 0")
+    return int(after or 0)
+
+
+def _by_number(answer: Callable[[Any, Given], Answer]) -> Callable[[Any, Given], Answer]:
+    """Return how a list of items is answered; one that was searched continues by a number, too."""
+    of_search = answered(answer)
+
+    def answered_with(reply: Any, given: Given) -> Answer:  # noqa: ANN401  # a page, or what was found
+        known = of_search(reply, given)
+        is_place = not known.through.isdigit()
+        return known if is_place else replace(known, through=str(int(known.through)))
+
+    return answered_with
 
 
 def _items(page: replies.ItemPage, _given: Given) -> Answer:
@@ -174,15 +207,17 @@ def _of_item_dead(entry: replies.ItemEntry) -> Row:
     return tuple(row)
 
 
+IN_ITEMS: Final = searches(ReadItems, "their ids, publishers or holders", order=NUMBER)
+
 ITEMS: Final = Operation(
     "items",
     "List the items of a node",
     "The items of a node in the order of publishing, in one state or in all; also what a queue keeps of what is done.",
     replies.Power.NODES,
-    (NODE, WHICH, LISTED, NUMBERED_AFTER, MAX_ROWS),
+    (NODE, WHICH, LISTED, *IN_ITEMS, AFTER, MAX_ROWS),
     ABOUT_ITEMS,
-    _ask_items,
-    _items,
+    searched(_read_items, own=OWN, order=NUMBER),
+    _by_number(_items),
     place="seq",
     manual="List the items of a node.\n\n"
     "Items are in the order in which they were published; dead items, in the order of their deaths. With --state done, items that their"
@@ -733,15 +768,8 @@ ABOUT_DEATHS: Final = (
 # --- lists --------------------------------------------------------------------------------------
 
 
-def _ask_dead(by: Principal, given: Given) -> Request:
-    after, most = given.number("after") or 0, given.number("max")
-    return ReadItems(
-        *(by, node_of(given), after),
-        max=most,
-        state=State.DEAD,
-        payloads=False,
-        reason=given.one("reason"),
-    )
+def _read_dead(by: Principal, given: Given, after: str) -> ReadItems:
+    return _page_of_items(by, given, after, State.DEAD)
 
 
 def _dead(page: replies.ItemPage, _given: Given) -> Answer:
@@ -763,10 +791,10 @@ DEAD: Final = Operation(
     "List the dead items of a node",
     "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
     replies.Power.NODES,
-    (NODE, LISTED, NUMBERED_AFTER, MAX_ROWS),
+    (NODE, LISTED, *IN_ITEMS, AFTER, MAX_ROWS),
     ABOUT_DEATHS,
-    _ask_dead,
-    _dead,
+    searched(_read_dead, own=OWN, order=NUMBER),
+    _by_number(_dead),
     place="death",
     manual="List dead items.\n\n"
     "Without a node, counts the dead items of all nodes by node and reason, the most frequent first; --sort changes the order. With a node,"
@@ -783,22 +811,27 @@ def _reasons(page: replies.ReasonPage, _given: Given) -> Answer:
     return Answer(note, rows, through, more=page.more)
 
 
+def _read_reasons(by: Principal, given: Given, after: str) -> ReadReasons:
+    return ReadReasons(by, node_of(given), after or None, given.number("max"))
+
+
+FREQUENT: Final = "count"
+"""The usual order of reasons."""
+
 REASONS: Final = Operation(
     "reasons",
     "Count dead items by their reasons",
     "Why the dead items of a node have died, the most frequent reason first. Reasons that differ only in numbers or ids count as one, with * in their place.",
     replies.Power.NODES,
-    (NODE, AFTER, MAX_ROWS),
+    (NODE, *searches(ReadReasons, "the reasons", order=FREQUENT), AFTER, MAX_ROWS),
     (
         Column("reason", "Reason"),
         Column("count", "Dead items", Cell.COUNT),
         Column("last", "Last death", Cell.MOMENT),
         Column("first", "First death", Cell.MOMENT, more=True),
     ),
-    lambda by, given: ReadReasons(
-        by, node_of(given), given.one("after") or None, given.number("max")
-    ),
-    _reasons,
+    searched(_read_reasons, order=FREQUENT),
+    answered(_reasons),
     place="reason",
 )
 

@@ -65,10 +65,12 @@ def state_of(config: NodeConfig) -> str:
     return ", ".join(words) or RUNNING
 
 
-def _ask_queues(by: Principal, given: Given) -> Request:
-    after = NodeName(given.one("after")) if given.one("after") else None
-    containing = given.one("match")
-    return ReadNodes(by, after, given.number("max"), managed=True, containing=containing)
+def _read_queues(by: Principal, given: Given, after: str) -> ReadNodes:
+    return ReadNodes(
+        *(by, NodeName(after) if after else None, given.number("max")),
+        managed=True,
+        containing=given.one("match"),
+    )
 
 
 def _queues(page: NodePage, _given: Given) -> Answer:
@@ -117,7 +119,7 @@ QUEUES: Final = Operation(
     "List the queues",
     "The nodes that you manage, by name, with their waiting, delayed, in-flight and dead items.",
     Power.NODES,
-    (MATCH, AFTER, MAX_ROWS),
+    (*searches(ReadNodes, "their names"), AFTER, MAX_ROWS),
     (
         Column("node", "Node"),
         Column("state", "State"),
@@ -142,8 +144,8 @@ QUEUES: Final = Operation(
         Column("items", "Items", Cell.COUNT, more=True),
         Column("held", "Held", Cell.COUNT, more=True),
     ),
-    _ask_queues,
-    _queues,
+    searched(_read_queues, own=frozenset({"match"})),
+    answered(_queues),
     place="node",
     manual="List the nodes that you manage.\n\n"
     "Shows for each how many items are waiting, delayed, in flight and dead, how long the oldest has waited, and the recent completion"

@@ -24,34 +24,38 @@ NAME: Final = "name"
 
 
 def searches(
-    kind: type, of: str, *, state: str = "state", reason: bool = False
+    kind: type, of: str, *, state: str = "state", reason: bool = False, order: str = NAME
 ) -> tuple[Parameter, ...]:
     """Return the parameters by which the list that this request reads is searched. `of` is what the text is a part of.
 
-    `state` is the name of the parameter that selects a state.
+    `state` is the name of the parameter that selects a state, for lists that have some. `order` is the word for the usual order.
     """
-    states = ", ".join(KINDS[kind].states)
-    numbers = ", ".join((NAME, *KINDS[kind].numbers))
     found = [
         Parameter(
             *("match", ParameterKind.TEXT, f"Only with this in {of}"),
             help=f"Only rows with this text in {of}; upper and lower case are the same.",
-        ),
-        Parameter(
-            *(state, ParameterKind.CHOICE, f"Only with this {state}"),
-            choices=tuple((one, one) for one in (ANY, *KINDS[kind].states)),
-            usual=ANY,
-            help=f"Only rows with this {state}: {states}.",
-            metavar=state.upper(),
-        ),
+        )
+    ]
+    if states := tuple(KINDS[kind].states):
+        found.append(
+            Parameter(
+                *(state, ParameterKind.CHOICE, f"Only with this {state}"),
+                choices=tuple((one, one) for one in (ANY, *states)),
+                usual=ANY,
+                help=f"Only rows with this {state}: {', '.join(states)}.",
+                metavar=state.upper(),
+            )
+        )
+    orders = (order, *KINDS[kind].numbers)
+    found.append(
         Parameter(
             *("sort", ParameterKind.CHOICE, "Order"),
-            choices=tuple((one, one) for one in (NAME, *KINDS[kind].numbers)),
-            usual=NAME,
-            help=f"Sort order: {numbers}. Up to {LOOKED_AT:,} rows are sorted.",
+            choices=tuple((one, one) for one in orders),
+            usual=order,
+            help=f"Sort order: {', '.join(orders)}. Up to {LOOKED_AT:,} rows are sorted.",
             metavar="COLUMN",
-        ),
-    ]
+        )
+    )
     if reason:
         found.append(
             Parameter(
@@ -63,18 +67,28 @@ def searches(
 
 
 def searched(
-    read: Callable[[Principal, Given, str], Within], *, state: str = "state"
+    read: Callable[[Principal, Given, str], Within],
+    *,
+    state: str = "state",
+    own: frozenset[str] = frozenset(),
+    order: str = NAME,
 ) -> Callable[[Principal, Given], Request]:
-    """Return how a list is asked for: by the request for its page after a name, or by a search in it."""
+    """Return how a list is asked for: by the request for its page after a name, or by a search in it.
+
+    `own` are the parameters that the request for a page has itself.
+    """
 
     def ask(by: Principal, given: Given) -> Request:
-        after, sort = given.one("after"), given.one("sort") or NAME
-        wanted = given.one(state)
-        words = given.one("match"), "" if wanted == ANY else wanted, given.one("reason")
-        if sort == NAME and not any(words):
+        after, sort = given.one("after"), given.one("sort") or order
+        match, wanted, reason = (
+            "" if name in own or given.one(name) == ANY else given.one(name)
+            for name in ("match", state, "reason")
+        )
+        words = match, wanted, reason
+        if sort == order and not any(words):
             return read(by, given, after)
-        within = read(by, given.without("max"), after if sort == NAME else "")
-        if sort == NAME:
+        within = read(by, given.without("max"), after if sort == order else "")
+        if sort == order:
             return Search(by, within, *words, most=given.number("max"))
         return Search(by, within, *words, sort, place_from(after), given.number("max"))
 

@@ -26,11 +26,18 @@ from pubqueue.operations.model import (
     queues,
 )
 from pubqueue.operations.nodes import node_of, state_of
-from pubqueue.operations.searching import answered, place_from, place_in_words, searched, searches
+from pubqueue.operations.searching import (
+    ANY,
+    answered,
+    place_from,
+    place_in_words,
+    searched,
+    searches,
+)
 from pubqueue.rules.alerts import ReadAlerts, Wrong
 from pubqueue.rules.inspect import AskService, ReadWorkers
 from pubqueue.rules.subscribers import QuietWorker
-from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
+from pubqueue.rules.survey import PROBLEMS, STATES, Problem, ReadSurvey, Sort, place_of
 from pubqueue.rules.unlock import Dismiss
 
 if TYPE_CHECKING:
@@ -311,6 +318,13 @@ SORT: Final = Parameter(
     help=f"Sort order: {', '.join(dict(SORTS))}.",
     metavar="COLUMN",
 )
+TROUBLED: Final = Parameter(
+    *("state", ParameterKind.CHOICE, "Only with this problem"),
+    choices=tuple((one, one) for one in (ANY, *STATES)),
+    usual=ANY,
+    help=f"Only queues with this problem: {', '.join(STATES)}.",
+    metavar="STATE",
+)
 PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
 CONTAINING: Final = Parameter(
     *("containing", ParameterKind.TEXT, "Only names that contain this"),
@@ -346,6 +360,7 @@ def _ask(by: Principal, given: Given) -> Request:
     return ReadSurvey(
         by,
         Sort(given.one("sort") or Sort.PROBLEMS),
+        problem=STATES.get(given.one("state")),
         plain=given.says_yes("plain"),
         containing=given.one("containing"),
         after=place_from(given.one("after")),
@@ -387,7 +402,7 @@ OVERVIEW: Final = Operation(
     "Look at all queues, problems first",
     "The totals, and the queues with problems first: without workers, with items too large for them, failing, with old or dead items, paused.",
     replies.Power.NODES,
-    (SORT, PLAIN, CONTAINING, AFTER, MAX_ROWS),
+    (SORT, TROUBLED, PLAIN, CONTAINING, AFTER, MAX_ROWS),
     (
         Column("node", "Node"),
         Column("problems", "Problems", Cell.NAMES),

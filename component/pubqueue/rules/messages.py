@@ -393,10 +393,11 @@ class ListMessages(Read, frozen=True, gc=False):
 
 
 class ListMessagesFacts(Struct, frozen=True, gc=False):
-    """A page of accounts, and the totals of all."""
+    """A page of accounts, and the totals of all; `more` may follow."""
 
     accounts: tuple[records.AccountMessages, ...]
     all: records.MessageTotal
+    more: bool = False
 
 
 def read_message(_request: ReadMessage, facts: ReadMessageFacts) -> Decision:
@@ -413,7 +414,9 @@ def list_messages(request: ListMessages, facts: ListMessagesFacts) -> Decision:
         return refuse(Refusal.FORBIDDEN)
     total = facts.all
     return Decision(
-        records.KeptMessages(facts.accounts, total.messages, total.byte_count, total.remembered)
+        records.KeptMessages(
+            facts.accounts, total.messages, total.byte_count, total.remembered, facts.more
+        )
     )
 
 

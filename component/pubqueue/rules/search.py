@@ -9,12 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.model.decision import Decision, Done, Read, Refused
-from pubqueue.model.entities import Affiliation, Jid
+from pubqueue.model.entities import Affiliation, Jid, NodeName
 from pubqueue.model.replies import Found, Page
 from pubqueue.rules.alerts import ReadAlerts, Wrong
-from pubqueue.rules.dead_letters import matches
+from pubqueue.rules.dead_letters import ReadReasons, matches
 from pubqueue.rules.inspect import ReadConnections, ReadWorkers
+from pubqueue.rules.messages import ListMessages
 from pubqueue.rules.nodes import GetAffiliations
+from pubqueue.rules.read import ReadItems, ReadNodes
 from pubqueue.rules.registrations import ListRegistrations
 from pubqueue.rules.schedules import ListSchedules
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pubqueue.model.records import Alert, Registration
-    from pubqueue.model.replies import ClientState, Worker
+    from pubqueue.model.replies import ClientState, ItemEntry, ItemPage, NodeEntry, Worker
     from pubqueue.model.schedules import Schedule
 
     Within = (
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
         | ListRegistrations
         | GetAffiliations
         | ReadAlerts
+        | ReadNodes
+        | ReadItems
+        | ReadReasons
+        | ListMessages
     )
     Place = tuple[float, str]
     """The place of a row: the number that it is sorted by, and its name."""
@@ -88,6 +94,8 @@ class Kind(NamedTuple):
     numbers: Mapping[str, Callable[[Any], float]]
     """What it can be sorted by; the lowest number comes first."""
     reason: Callable[[Any], str] = lambda _row: ""
+    end: Callable[[Any], str | None] = lambda _page: None
+    """Returns the name up to which a page has looked, if that is not the name of its last row."""
 
 
 def search(request: Search, facts: SearchFacts) -> Decision:
@@ -95,17 +103,20 @@ def search(request: Search, facts: SearchFacts) -> Decision:
     kind, reply = KINDS[type(request.within)], facts.decided.reply
     if isinstance(reply, Refused):
         return facts.decided
+    if facts.decided.then is not None:  # the page takes several steps
+        return Decision(Done(), then=replace(request, within=facts.decided.then))
     rows, goes_on = kind.rows(reply), kind.more(reply)
-    looked, room = request.looked + len(rows), _room(request)
+    end = kind.end(reply) or (kind.name(rows[-1]) if rows else "")
+    looked, room = request.looked + (len(rows) or PAGE), _room(request)
     known = (*request.known, *(row for row in rows if _fits(kind, request, row)))
     if request.sort:
         known = tuple(nsmallest(room + 1, known, key=lambda row: _place(kind, request.sort, row)))
     full = not request.sort and len(known) > room
-    if rows and goes_on and not full and looked < LOOKED_AT:
-        onward = kind.onward(request.within, kind.name(rows[-1]))
+    if end and goes_on and not full and looked < LOOKED_AT:
+        onward = kind.onward(request.within, end)
         return Decision(Done(), then=replace(request, within=onward, known=known, looked=looked))
     shown = known[:room]
-    through = _through(kind, request, shown if full or request.sort else rows)
+    through = _through(kind, request, shown) if full or request.sort else end
     more = len(known) > room or (goes_on and not request.sort)
     page = kind.page(reply, shown)
     return Decision(Found(page, through, more, whole=not goes_on or not request.sort))
@@ -176,6 +187,29 @@ _CONNECTION_STATES: Final[Mapping[str, Callable[[ClientState], bool]]] = {
 
 def _role(role: Affiliation) -> Callable[[tuple[Jid, Affiliation]], bool]:
     return lambda row: row[1] is role
+
+
+_NODE_STATES: Final[Mapping[str, Callable[[NodeEntry], bool]]] = {
+    "running": lambda row: row.node.config.queueing and not row.node.config.paused,
+    "paused": lambda row: row.node.config.queueing and row.node.config.paused,
+    "closed": lambda row: row.node.config.queueing and row.node.config.publish_paused,
+    "plain": lambda row: not row.node.config.queueing,
+    "empty": lambda row: not row.node.items,
+}
+
+
+DIGITS: Final = 15
+"""Digits of the number of an item where it stands for a name, so that names are in the order of the numbers."""
+
+
+def _numbered(page: ItemPage) -> tuple[tuple[str, ItemEntry], ...]:
+    """Return the items of a page, each with the number by which its list continues."""
+    return tuple((f"{_number(entry, page):0{DIGITS}}", entry) for entry in page.entries)
+
+
+def _number(entry: ItemEntry, page: ItemPage) -> int:
+    letter = entry.item.dead_letter
+    return entry.item.seq if letter is None or not page.dead else letter.number
 
 
 _LATEST: Final = 1 << 62
@@ -258,6 +292,69 @@ KINDS: Final[Mapping[type, Kind]] = {
         texts=lambda row: (row.kind, row.subject),
         states=_ALERT_STATES,
         numbers={"since": lambda row: row.since},
+    ),
+    ReadNodes: Kind(
+        rows=lambda page: page.entries,
+        more=lambda page: page.more,
+        page=lambda page, rows: replace(page, entries=rows, more=False),
+        onward=lambda within, name: replace(within, after=NodeName(name), counted=None),
+        name=lambda row: row.node.name,
+        texts=lambda row: (row.node.name,),
+        states=_NODE_STATES,
+        numbers={
+            "waiting":     lambda row: -row.queued,
+            "in-flight":   lambda row: -row.locked,
+            "delayed":     lambda row: -row.delayed,
+            "dead":        lambda row: -row.dead,
+            "oldest":      lambda row: _soonest(row.oldest),
+            "rate":        lambda row: -row.rate,
+            "subscribers": lambda row: -row.node.subscriptions,
+            "items":       lambda row: -row.node.items,
+        },
+        end=lambda page: page.through,
+    ),
+    ReadItems: Kind(
+        rows=_numbered,
+        more=lambda page: page.more,
+        page=lambda page, rows: replace(page, entries=tuple(entry for _, entry in rows), more=False),
+        onward=lambda within, name: replace(within, after=int(name)),
+        name=lambda row: row[0],
+        texts=lambda row: (row[1].item.id, row[1].item.publisher or "", row[1].item.holder or ""),
+        states={},
+        numbers={
+            "priority":  lambda row: -row[1].item.priority,
+            "failures":  lambda row: -row[1].item.failed,
+            "size":      lambda row: -row[1].size,
+            "published": lambda row: row[1].item.published,
+        },
+        end=lambda page: f"{page.through:0{DIGITS}}",
+    ),
+    ReadReasons: Kind(
+        rows=lambda page: page.reasons,
+        more=lambda page: page.more,
+        page=lambda page, rows: replace(page, reasons=rows, more=False),
+        onward=lambda within, name: replace(within, after=name, known=(), behind=0, looked=0),
+        name=lambda row: row.reason,
+        texts=lambda row: (row.reason,),
+        states={},
+        numbers={
+            "last":  lambda row: -row.last,
+            "first": lambda row: row.first,
+        },
+    ),
+    ListMessages: Kind(
+        rows=lambda page: page.accounts,
+        more=lambda page: page.more,
+        page=lambda page, rows: replace(page, accounts=rows, more=False),
+        onward=lambda within, name: replace(within, after=name),
+        name=lambda row: row.account,
+        texts=lambda row: (row.account,),
+        states={},
+        numbers={
+            "messages": lambda row: -row.messages,
+            "bytes":    lambda row: -row.byte_count,
+            "until":    lambda row: row.until,
+        },
     ),
 }
 # fmt: on

@@ -58,6 +58,9 @@ class Problem(StrEnum):
 
 PROBLEMS: Final = tuple(Problem)
 
+STATES: Final = {problem.name.lower().replace("_", "-"): problem for problem in PROBLEMS}
+"""The words by which queues with a problem are selected."""
+
 
 @unique
 class Sort(StrEnum):
@@ -97,10 +100,12 @@ Place = tuple[float, str]
 class ReadSurvey(Read, frozen=True, gc=False):
     """Request the queues after the place `after`, or with `plain` the plain nodes, among those that the principal manages.
 
+    `problem`: only those that have it; the totals are those of all.
     `at` is the slice to read next, `known` the result of the slices before, of `looked` nodes.
     """
 
     sort: Sort = Sort.PROBLEMS
+    problem: Problem | None = None
     plain: bool = False
     containing: str = ""
     after: Place | None = None
@@ -173,6 +178,8 @@ def _with(request: ReadSurvey, page: NodePage) -> Survey:
     before = request.known or Survey((), Totals())
     every = [_row(entry, page.now) for entry in page.entries]
     wanted = [row for row in every if row.entry.node.config.queueing is not request.plain]
+    if request.problem is not None:
+        wanted = [row for row in wanted if request.problem in row.problems]
     if request.after is not None:
         wanted = [row for row in wanted if place_of(row, request.sort) > request.after]
     rows = nsmallest(

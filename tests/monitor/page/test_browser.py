@@ -518,3 +518,71 @@ async def test_ten_thousand_queues_are_paged_and_searched(tmp_path, browser):
             await page.keyboard.press("Enter")
             await shows(page, "text=10 queues of 10.")
             assert await page.locator("tbody tr").count() == 10
+            await page.goto(f"{service.place}/ui/")
+            await page.select_option("#narrow", "no-workers")
+            await page.focus("#q")
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**state=no-workers**")
+            assert await page.locator("tbody tr").count() == 1
+            assert await page.inner_text("#totals dd >> nth=0") == "10,000"
+
+
+PAINTED = "performance.getEntriesByType('paint').map(one => one.name)"
+BYTES = "performance.getEntriesByType('navigation')[0].decodedBodySize"
+
+
+async def test_ten_thousand_queues_are_painted_and_walked_without_a_mouse(tmp_path, browser):
+    """What is sent at first does not grow with the number of queues, and the keyboard alone reaches the last page."""
+    async with shown(f"sqlite:{tmp_path / 'q.db'}") as service:
+        sizes = []
+        async with visit(browser) as page:
+            for many in (60, 10_000):
+                for at in range(0, many, 500):
+                    names = [NodeName(f"queue {n:05}") for n in range(at, min(at + 500, many))]
+                    await service.do_all(map(a_queue, names))
+                if not sizes:
+                    await log_in(page, service.place, LOOK)
+                await page.goto(f"{service.place}/ui/?sort=name")
+                await page.wait_for_function(f"{PAINTED}.includes('first-contentful-paint')")
+                sizes.append(await page.evaluate(BYTES))
+            assert sizes[1] < sizes[0] * 1.1
+            for number, tabs in ((50, 1), (100, 2)):  # later on, the link back is before it
+                await page.locator("#row50").focus()
+                for _ in range(tabs):
+                    await page.keyboard.press("Tab")
+                assert await page.evaluate("document.activeElement.id") == "more"
+                await page.keyboard.press("Enter")
+                await page.wait_for_selector(f"text=queue {number:05}")
+            await page.locator("#row1").focus()
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**queue?node=**")
+            assert await page.inner_text("h1") == "queue 00100"
+
+
+async def test_the_items_of_a_queue_are_searched_and_sorted(tmp_path, browser):
+    async with shown(f"sqlite:{tmp_path / 'q.db'}") as service:
+        await service.do(a_queue())
+        names = [f"job-{n:03}" for n in range(120)]
+        for at, name in enumerate(names):
+            await service.do(publishes(name, priority=at % 60))
+        async with visit(browser) as page:
+            await log_in(page, service.place, LOOK)
+            await page.goto(f"{service.place}/ui/items?node=jobs&state=queued")
+            await page.fill("#q", "JOB-1")
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**q=JOB-1**")
+            assert await page.locator("tbody tr").count() == 20
+            await page.fill("#q", "")
+            await page.select_option("#order", "priority")
+            await page.focus("#q")
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**sort=priority**")
+            assert await page.inner_text("#row1") == "job-059"
+            assert await page.inner_text("#row2") == "job-119"
+            await page.click("#more")
+            await page.wait_for_url("**after=**")
+            assert await page.inner_text("#row1") == "job-034"
+            assert await page.locator("tbody tr").count() == 50
+            await page.click("#first")
+            await page.wait_for_url("**sort=priority")
+            assert await page.inner_text("#row1") == "job-059"

@@ -430,6 +430,7 @@ async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
     await visitor.log_in(LOOK)
     for path in (
         "?sort=odd",
+        "?state=odd",
         "?after=odd",
         "?after=1",
         "queue?node=%00",
@@ -438,6 +439,8 @@ async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
         "item?node=jobs&id=%00",
         "items?node=jobs&state=queued&after=odd",
         "items?node=jobs&state=queued&after=01",
+        "items?node=jobs&state=queued&sort=odd",
+        "items?node=jobs&state=queued&sort=size&after=7",
     ):
         assert (await visitor.get(f"/ui/{path}"))[0] == 400
 

@@ -128,11 +128,12 @@ def for_list_messages(
     """Return a page of accounts, and the totals."""
     most = max(1, min(request.max, MAX_ACCOUNTS))
     accounts = (
-        context.rows.page(listings.MessageAccounts(), request.after, most)
+        context.rows.page(listings.MessageAccounts(), request.after, most + 1)
         if request.by.admin
         else ()
     )
-    return messages.ListMessagesFacts(tuple(accounts), _total(context.rows, EVERYBODY))
+    total = _total(context.rows, EVERYBODY)
+    return messages.ListMessagesFacts(tuple(accounts[:most]), total, len(accounts) > most)
 
 
 def for_forget(context: Context, _request: messages.ForgetMessages) -> messages.EndFacts:

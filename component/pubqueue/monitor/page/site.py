@@ -20,8 +20,9 @@ from pubqueue.model.entities import ItemId, Jid, NodeName, State, is_number
 from pubqueue.monitor import asking
 from pubqueue.monitor.page import managing, plots, views
 from pubqueue.monitor.page.logins import FACE, HELD
-from pubqueue.operations.model import Given, Of
-from pubqueue.operations.searching import place_from
+from pubqueue.operations.items import ALL, ITEMS
+from pubqueue.operations.model import Given, Of, UnfitError
+from pubqueue.operations.searching import ANY, place_from
 from pubqueue.operations.service import worker_state
 from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.dead_letters import Order
@@ -313,9 +314,16 @@ class Site:
             raise web.HTTPBadRequest(
                 reason="There is no such sort order, or no such position in it."
             ) from odd
-        found = await views.overview(self.ask, self._by, wanted, order, after, plain=plain)
+        state = request.query.get("state") or ANY
+        states = managing.states_of("overview", "state")
+        if state not in states:
+            raise web.HTTPBadRequest(reason="There is no such state.")
+        found = await views.overview(
+            *(self.ask, self._by, wanted, order, after), plain=plain, state=state
+        )
         title = "Plain nodes" if plain else "Queues"
-        return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
+        words = {"title": title, "wanted": wanted, "page": found, "states": states}
+        return self._shown(request, "queues.html", session, **words)
 
     async def _queue(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, hours = node_of(request), 6 if request.query.get("hours") == "6" else 1
@@ -328,12 +336,25 @@ class Site:
     async def _items(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, state = node_of(request), views.state_of(request.query.get("state", ""))
         reason = reason_of(request.query) if state is State.DEAD else ""
-        after = number_of(request, "after")
-        page = await views.items(self.ask, self._by, node, state, after, reason=reason)
+        asked = {
+            "node": node,
+            "state": ALL if state is None else state.value,
+            "reason": reason,
+            "match": request.query.get("q", "").strip()[:200],
+            "sort": request.query.get("sort", ""),
+            "after": request.query.get("after", ""),
+            "max": str(views.ROWS),
+        }
+        given = Given({name: (value,) for name, value in asked.items() if value})
+        try:
+            page = await views.items(self.ask, self._by, managing.fitted(ITEMS, given))
+        except UnfitError as odd:
+            raise web.HTTPBadRequest(reason="There is no such position.") from odd
         return self._shown(
             *(request, "items.html", session),
             title=f"Items of {node}",
             page=page,
+            orders=managing.states_of("items", "sort"),
             actions=OF_STATE[state] if page.queueing else (),
             of_reason=OF_REASON,
             states=views.STATES,

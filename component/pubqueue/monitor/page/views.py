@@ -16,12 +16,15 @@ from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.monitor.asking import RefusedError
 from pubqueue.monitor.page import plots
 from pubqueue.operations import nodes
+from pubqueue.operations.items import ALL, ITEMS, NUMBER
+from pubqueue.operations.nodes import node_of
 from pubqueue.operations.pretty import Shown, shown
-from pubqueue.operations.searching import place_in_words
+from pubqueue.operations.searching import ANY, place_in_words
 from pubqueue.rules.dead_letters import Order, ReadDeaths, ReadReasons
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.inspect import Peek, ReadConnections, ReadHistory, ReadWorkers
-from pubqueue.rules.read import ReadItems, ReadNodes
+from pubqueue.rules.read import ReadNodes
+from pubqueue.rules.survey import STATES as PROBLEMS
 from pubqueue.rules.survey import ReadSamples, ReadSurvey, Sort, place_of
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from pubqueue.model.decision import Reply, Request
     from pubqueue.model.entities import ItemId, Node, Principal
     from pubqueue.monitor.page.plots import Plot
+    from pubqueue.operations.model import Given
     from pubqueue.rules.survey import Place
 
     Ask = Callable[[Request], Awaitable[Reply]]
@@ -108,10 +112,12 @@ class Overview(Struct, frozen=True):
     sort: Sort
     plain: bool
     first: bool
+    state: str = ANY
 
     def to(self, **words: str) -> str:
         """Return a link to this view with some parameters changed; an empty parameter is left out."""
         now = {"q": self.wanted, "sort": self.sort.value, "plain": "1" if self.plain else ""}
+        now["state"] = "" if self.state == ANY else self.state
         found = {name: value for name, value in (now | words).items() if value}
         if found.get("sort") == usual(plain="plain" in found):
             del found["sort"]
@@ -147,10 +153,19 @@ class Items(Struct, frozen=True):
     state: str
     entries: tuple[replies.ItemEntry, ...]
     more: bool
-    through: int
-    after: int
+    through: str
+    after: str
     queueing: bool
     reason: str = ""
+    text: str = ""
+    sort: str = NUMBER
+
+    def to(self, **words: str) -> str:
+        """Return a link to this list with some parameters changed; an empty parameter is left out."""
+        now = {"state": self.state, "reason": self.reason, "q": self.text}
+        now["sort"] = "" if self.sort == NUMBER else self.sort
+        found = {name: value for name, value in (now | words).items() if value}
+        return f"items?{urlencode({'node': self.node} | found)}"
 
 
 class Reasons(Struct, frozen=True):
@@ -207,10 +222,19 @@ async def _asked(ask: Ask, request: Request, kind: type[T]) -> T:
 
 
 async def overview(
-    ask: Ask, by: Principal, wanted: str, sort: Sort, after: Place | None, *, plain: bool
+    ask: Ask,
+    by: Principal,
+    wanted: str,
+    sort: Sort,
+    after: Place | None,
+    *,
+    plain: bool,
+    state: str = ANY,
 ) -> Overview:
-    """Return the next queues in that order, or of those with the text in their names, with plots of the last hour."""
-    request = ReadSurvey(by, sort, plain=plain, containing=wanted, after=after, most=ROWS)
+    """Return the next queues in that order, or of those with the text in their names or in that state, with plots of the last hour."""
+    request = ReadSurvey(
+        *(by, sort, PROBLEMS.get(state)), plain=plain, containing=wanted, after=after, most=ROWS
+    )
     found = await _asked(ask, request, replies.Survey)
     rows = await _rows(ask, by, tuple(row.entry for row in found.rows), found.now or Millis(0))
     through = place_in_words(place_of(found.rows[-1], sort)) if found.rows and found.more else ""
@@ -224,6 +248,7 @@ async def overview(
         sort,
         plain,
         first=after is None,
+        state=state,
     )
 
 
@@ -280,22 +305,28 @@ async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: J
     return Queue(row, node, drawn, hours, *shown, has_graves=has_graves)
 
 
-async def items(
-    ask: Ask, by: Principal, name: NodeName, state: State | None, after: int, *, reason: str = ""
-) -> Items:
-    """Return the next items of a node, in one state or in all; of dead items, those with a reason, as far as a few replies reach."""
-    wanted = ReadItems(by, name, after, max=ROWS, state=state, payloads=False, reason=reason)
-    page = await _asked(ask, wanted, replies.ItemPage)
-    found = page.entries
-    for _ in range(1, SEARCHES):
-        if not reason or not page.more or len(found) >= ROWS:
-            break
-        wanted = replace(wanted, after=page.through, max=ROWS - len(found))
-        page = await _asked(ask, wanted, replies.ItemPage)
-        found += page.entries
-    state_name = "" if state is None else state.value
+async def items(ask: Ask, by: Principal, given: Given) -> Items:
+    """Return the next items of a node, as the operation asks for them; of those with a reason, as far as a few replies reach."""
+    name, reason, after = node_of(given), given.one("reason"), given.one("after")
+    wanted = ITEMS.ask(by, given)
+    reply = await ask(wanted)
+    if isinstance(reply, replies.Found):
+        page, more, through = reply.page, reply.more, ITEMS.answer(reply, given).through
+        found = page.entries
+    else:
+        assert isinstance(reply, replies.ItemPage)
+        page, found = reply, reply.entries
+        for _ in range(1, SEARCHES):
+            if not reason or not page.more or len(found) >= ROWS:
+                break
+            wanted = replace(wanted, after=page.through, max=ROWS - len(found))
+            page = await _asked(ask, wanted, replies.ItemPage)
+            found += page.entries
+        more, through = page.more, str(page.through)
+    state = given.one("state").replace(ALL, "")
     queueing = (await described(ask, by, name)).config.queueing
-    return Items(name, state_name, found, page.more, page.through, after, queueing, reason)
+    text, sort = given.one("match"), given.one("sort") or NUMBER
+    return Items(name, state, found, more, through, after, queueing, reason, text, sort)
 
 
 async def described(ask: Ask, by: Principal, name: NodeName) -> Node:
