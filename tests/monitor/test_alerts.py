@@ -467,6 +467,70 @@ async def test_queues_are_read_in_slices_and_a_look_that_finds_nothing_writes_on
         assert asked.count("NoteAlerts") == 0
 
 
+@pytest.fixture
+async def counted(announcer, monkeypatch):
+    """A watcher of many queues, and the kinds of its requests."""
+    monkeypatch.setattr(module, "REST", 0.0)
+    async with watcher(announcer=announcer) as one:
+        for start in range(0, 1_000, 100):
+            made = [a_queue(NodeName(f"q{at:05}")) for at in range(start, start + 100)]
+            await asyncio.gather(*map(one.broker.handle, made))
+        one.asked, handle = [], one.broker.handle
+
+        async def noted(request):
+            one.asked.append(type(request).__name__)
+            return await handle(request)
+
+        one.broker.handle = noted
+        await one.look()
+        yield one
+
+
+WHOLE = 1_000 // module.SLICE
+
+
+async def reads(one, after=15.0):
+    """Look later; return how many requests read queues."""
+    one.asked.clear()
+    await one.look(after)
+    return one.asked.count("ReadNodes")
+
+
+async def test_queues_are_read_again_only_when_the_store_has_changed(counted):
+    assert counted.asked.count("ReadNodes") == WHOLE
+    assert [await reads(counted) for _ in range(3)] == [0, 0, 0]
+    await counted.do(publishes("a", node=NodeName("q00500")))
+    assert [await reads(counted) for _ in range(2)] == [WHOLE, 0]
+    counted.broker.others_wrote()
+    assert [await reads(counted) for _ in range(2)] == [WHOLE, 0]
+    everything = Settings(jid="queue.example", secret="s", store="memory:", alerts=USUAL)
+    counted.alerts.take_settings(everything)
+    assert [await reads(counted) for _ in range(2)] == [WHOLE, 0]
+
+
+async def test_what_only_time_makes_wrong_is_noticed_although_nothing_has_changed(
+    counted, announcer
+):
+    node = NodeName("q00500")
+    await counted.do(joins(ANN, 0, node=node))
+    await counted.do(publishes("a", node=node))
+    assert await reads(counted, 1.0) == WHOLE
+    assert announcer.sent == []
+    assert await reads(counted, 11.0) == 0
+    assert lines(announcer) == [NO_WORKERS.replace("jobs", node)], "after its patience"
+    assert await reads(counted, 500.0) == 0
+    announcer.sent.clear()
+    assert await reads(counted, 100.0) == WHOLE, "the item is too old"
+    (line,) = lines(announcer)
+    assert "old item" in line
+    assert [await reads(counted) for _ in range(2)] == [0, 0]
+    await counted.do(Delete(SERVICE, node))
+    announcer.sent.clear()
+    assert await reads(counted) == WHOLE
+    over = [line for line in lines(announcer) if line.startswith("OVER")]
+    assert len(over) == 2, "both end with their queue"
+
+
 # --- the page ------------------------------------------------------------------------------------
 
 

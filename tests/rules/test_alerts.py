@@ -250,3 +250,26 @@ def test_a_text_is_bounded_whatever_the_number_of_alerts_and_the_length_of_names
     text = a.text_of(a.Report("q.x", many))
     assert text.endswith("\n... and 9980 more")
     assert len(text) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("known", "rule", "moment"),
+    [
+        ({"oldest": NOW}, {"oldest": 600_000}, NOW + 600_001),
+        ({"oldest": None}, {"oldest": 600_000}, None),
+        ({"oldest": NOW}, {"oldest": 0}, None),
+        ({"oldest": NOW, "paused": True}, {"oldest": 600_000}, None),
+        ({"oldest": NOW, "queueing": False}, {"oldest": 600_000}, None),
+        ({"oldest": NOW}, {"oldest": 600_000, "nodes": ("mail-*",)}, None),
+    ],
+)
+def test_an_item_is_too_old_from_the_first_moment_at_which_a_look_says_so(known, rule, moment):
+    terms = a.AlertTerms(rules=(a.QueueRule(**rule),))
+    config = NodeConfig(queueing=known.get("queueing", True), paused=known.get("paused", False))
+    node = Node(NodeName("jobs"), config, ANN.jid, NOW, 1, 1)
+    entry = NodeEntry(node, 1, 0, 0, 0, 1, known["oldest"])
+    assert a.too_old_at(entry, terms) == moment
+    for at in (NOW + 600_000, NOW + 600_001):
+        sights = a.look_at(entry, terms, Millis(at))
+        bad = any(one.bad for one in sights if one.wrong is a.Wrong.OLD)
+        assert bad is (moment is not None and at >= moment)

@@ -25,7 +25,15 @@ from pubqueue.engine.damage import DamageReports
 from pubqueue.engine.dispatch import PendingDispatch, WaitingTakers
 from pubqueue.engine.fan_out import FanOut, NewItems, NodeChanges
 from pubqueue.engine.forwarding import Forwarding
-from pubqueue.engine.observe import Clients, Observer, Observers, Rates, RatesObserver, Waiting
+from pubqueue.engine.observe import (
+    Clients,
+    Observer,
+    Observers,
+    Rates,
+    RatesObserver,
+    StoreChanges,
+    Waiting,
+)
 from pubqueue.engine.operator_log import OperatorLog
 from pubqueue.engine.outbox import Outbox
 from pubqueue.engine.ports import FencedError, Instance, ThisProcess
@@ -39,6 +47,7 @@ from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Millis
 from pubqueue.model.replies import UNKNOWN, ConnectionEnded, Quieted
+from pubqueue.rules.alerts import OF_WATCH
 from pubqueue.rules.inspect import EndConnection
 from pubqueue.rules.presence import Arrive, Leave, ReachChanged
 from pubqueue.rules.subscribe import Subscribe
@@ -152,8 +161,10 @@ class Broker:
         """Calls the followers of plain nodes."""
         self.node_changes = NodeChanges()
         """Calls functions that depend on the settings of nodes."""
+        self.store_changes = StoreChanges(OF_WATCH)
+        """Counts what may have changed, except for the alerts themselves."""
         own = OperatorLog(), RatesObserver(self._rates, clock), self.new_items, self.node_changes
-        watching: Observers[Observer] = Observers((*own, *observers))
+        watching: Observers[Observer] = Observers((*own, self.store_changes, *observers))
         self._after_commit = AfterCommit(
             sender,
             self._dispatch,
@@ -442,6 +453,7 @@ class Broker:
 
     def others_wrote(self) -> None:
         """Look at everything that another process may have written."""
+        self.store_changes.count += 1
         self.look_around()
         self.forwarding.look()
         self.node_changes.call()

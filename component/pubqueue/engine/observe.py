@@ -99,6 +99,31 @@ class Observers(Generic[One]):
                 log.exception(one.fault, **facts)
 
 
+class StoreChanges(Observer):
+    """Counts what may have changed in the store: batches that have changed something, and looks that found commits of other processes.
+
+    A request of one of the kinds `but` changes nothing that counts.
+    """
+
+    fault = "store_changes.failed"
+
+    def __init__(self, but: frozenset[type]) -> None:
+        self._but = but
+        self.count = 0
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],
+        took: Took,  # noqa: ARG002
+    ) -> None:
+        """Count a batch that has changed something."""
+        asked = zip(requests, decisions, strict=True)
+        if deliveries or any(one.changes and type(of) not in self._but for of, one in asked):
+            self.count += 1
+
+
 # How many items of each node were done recently, and how many failed: only the commits of this process, kept in memory.
 #
 # The event log is not counted for it, because few nodes keep one and it may be long. So another process on the same store does

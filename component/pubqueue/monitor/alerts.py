@@ -46,6 +46,7 @@ from pubqueue.rules.alerts import (
     name_of,
     ordered,
     text_of,
+    too_old_at,
 )
 from pubqueue.rules.inspect import NEAREST, AskService
 from pubqueue.rules.read import ReadNodes
@@ -222,9 +223,19 @@ class Alerts:
         self._alerts: dict[str, Alert] = {}
         """What the store is to have."""
         self._stored: dict[str, Alert] = {}
+        self._forget_the_last_look()
+
+    def _forget_the_last_look(self) -> None:
+        self._looked_at: int | None = None
+        """The count of changes of the store when all queues were looked at; None: they have to be looked at."""
+        self._sights: dict[str, Sight] = {}
+        """What was seen then of queues with marks."""
+        self._too_old_at: Millis | None = None
+        """When the next item of a queue is too old."""
 
     def take_settings(self, settings: Settings) -> None:
         """Apply the table `[alerts]` from the next look on."""
+        self._forget_the_last_look()
         self._settings: AlertSettings = settings.alerts
         self._terms = settings.alerts.terms()
         self._rooms = {JID(room).bare: room for room in settings.alerts.rooms}
@@ -264,13 +275,20 @@ class Alerts:
             await self._client.close()
 
     async def look(self) -> None:
-        """Look at everything once, store what has changed, and report it."""
+        """Look at everything once, store what has changed, and report it. Queues are read only if the store may have changed."""
         changed: list[Alert] = []
         if not await self._claim(changed):
             self._report(changed)
             return
         seen: set[str] = set()
-        whole = await self._look_at_queues(changed, seen)
+        changes = self._broker.store_changes.count
+        if self._is_as_before(changes):
+            self._look_back(changed, seen)
+            whole = True
+        else:
+            self._forget_the_last_look()
+            whole = await self._look_at_queues(changed, seen)
+            self._looked_at = changes if whole else None
         await self._look_at_service(changed, seen)
         if whole:
             for name in [name for name in self._marks if name not in seen]:
@@ -333,6 +351,18 @@ class Alerts:
 
     # --- the looks ---
 
+    def _is_as_before(self, changes: int) -> bool:
+        """Return whether the queues are as they were at the last look, and no item has become too old since then."""
+        waits = self._too_old_at is None or self._broker.now() < self._too_old_at
+        return changes == self._looked_at and waits
+
+    def _look_back(self, changed: list[Alert], seen: set[str]) -> None:
+        """Judge again what was seen at the last look: time has passed."""
+        now = self._broker.now()
+        for name, sight in self._sights.items():
+            seen.add(name)
+            self._note(sight, now, changed)
+
     async def _look_at_queues(self, changed: list[Alert], seen: set[str]) -> bool:
         """Look at all queues, a slice at a time; return whether all were looked at."""
         after: NodeName | None = None
@@ -347,6 +377,11 @@ class Alerts:
                 for sight in look_at(entry, self._terms, page.now):
                     seen.add(sight.name)
                     self._note(sight, page.now, changed)
+                    if sight.name in self._marks:
+                        self._sights[sight.name] = sight
+                at = too_old_at(entry, self._terms)
+                if at is not None and at > page.now:
+                    self._too_old_at = at if self._too_old_at is None else min(self._too_old_at, at)
             after, more, count = page.through, page.more, count + len(page.entries)
             if more:
                 await asyncio.sleep(REST)

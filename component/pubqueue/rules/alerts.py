@@ -123,6 +123,18 @@ def look_at(entry: NodeEntry, terms: AlertTerms, now: Millis) -> Iterator[Sight]
         yield Sight(Wrong.NO_WORKERS, node.name, bad, detail, rule.no_workers)
 
 
+def too_old_at(entry: NodeEntry, terms: AlertTerms) -> Millis | None:
+    """Return the moment from which the oldest item of a queue is too old, if nothing changes; None if that never comes.
+
+    All other sights of a queue stay as they are until it changes.
+    """
+    node = entry.node
+    rule = terms.rule_of(node.name) if node.config.queueing else None
+    if rule is None or not rule.oldest or entry.oldest is None or node.config.paused:
+        return None
+    return Millis(entry.oldest + rule.oldest + 1)
+
+
 MARGIN: Final = 1.1
 """How much more room than the bound a disk needs before its alert is over."""
 
@@ -266,6 +278,10 @@ class TargetFacts(Struct, frozen=True, gc=False):
 
     now: Millis
     known: Alert | None
+
+
+OF_WATCH: Final = frozenset({WatchAlerts, NoteAlerts, NoteTarget})
+"""Requests that change only what is stored of alerts."""
 
 
 class ReadAlerts(Read, frozen=True, gc=False):
