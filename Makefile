@@ -19,6 +19,7 @@ FACE ?=
 FACES ?=
 INPUTS ?=
 BUILDER ?=
+BASE ?=
 PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
@@ -146,8 +147,8 @@ man: setup ## the manual, a page for each command: build/man
 deb: ## the Debian package, with a unit for systemd: build/deb; needs only debhelper and python3-venv
 	@tools/deb
 
-image: ## the container image pubqueue, by podman, docker or buildah (BUILDER=docker for another than the first)
-	@BUILDER=$(BUILDER) tools/image
+image: ## the container image pubqueue, by podman, docker or buildah (BUILDER=docker for another than the first, BASE=IMAGE for another base)
+	@BUILDER=$(BUILDER) BASE=$(BASE) tools/image
 
 lock: setup ## choose dependency versions anew, within the bounds of pyproject.toml
 	@tools/lock

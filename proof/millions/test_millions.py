@@ -17,3 +17,13 @@ def test_a_commit_takes_the_time_that_its_rows_need(rows):
     found = million.write(rows, pause=pause)
     assert (found.visible, found.records, found.staged) == (rows, [rows], 0), found.figures
     assert found.commit > 2 * TIMEOUT, "the service was not slow"
+
+
+def test_a_driver_killed_twice_in_its_commit_leaves_a_million_rows_whole():
+    rows = 1_000_000
+    pause = 60.0 / (rows / slowed.SLICE)
+    found = million.write(rows, pause=pause, kill=million.MOMENTS)
+    judging, moving = found.seen
+    assert (judging.items, judging.records, moving.records) == (0, [], [rows])
+    assert (found.visible, found.records) == (rows, [rows]), found.figures
+    assert any("are judged" in line for line in found.progress)

@@ -50,7 +50,7 @@ class Driver:
     ) -> None:
         self.folder = folder
         self._background = background
-        self._env = env
+        self._env, self._conf, self._python = env, conf, python
         flags = [f"{name}={value}" for name, value in conf.items()]
         self._command = [python, SERVE, self._address, *flags]
 
@@ -114,6 +114,11 @@ class Driver:
     def kill(self) -> None:
         """Kill Python and Java of the driver, at once."""
         self._background.run(self._child.kill())
+
+    def again(self) -> Driver:
+        """Return a new driver in the place of this one, which was killed."""
+        Path(self._address).unlink(missing_ok=True)
+        return Driver(self._background, self.folder, self._env, self._conf, python=self._python)
 
     async def _end(self) -> None:
         with suppress(TimeoutError):

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.processes.program import Program
+
+    from proof.spark_cluster.driver import Driver
 
 TIMEOUT: Final = 4 * 3600.0
 DEFAULTS: Final = 1_000_000
@@ -36,8 +42,23 @@ items = {twice}
 bytes_per_account = {bytes}
 bytes = {bytes}
 """
+AT_WORK: Final = re.compile(r"version 1 of 'million'.*: after \d+ s .*")
+"""A line about the progress of the commit."""
+
 BYTES: Final = 1000
 """Of quota for each row."""
+
+
+MOMENTS: Final = ("judging", "moving")
+"""When a driver can be killed: while the winners are judged, and, after the mark, while they are moved."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the store has: items, commits, and whether the driver had reported progress by then."""
+
+    items: int
+    records: list[int]
 
 
 @dataclass(frozen=True)
@@ -49,6 +70,10 @@ class Millions:
     staged: int
     commit: float
     """Seconds."""
+    seen: list[Seen]
+    """What the store had each time when a driver was killed."""
+    progress: list[str]
+    """The lines of the drivers' log that say how far the commit is."""
     figures: dict[str, object]
 
 
@@ -56,26 +81,46 @@ class Millions:
 @click.option("--rows", default=DEFAULTS, type=click.IntRange(2), help="In one transaction.")
 @click.option("--payload", default=200, type=click.IntRange(50), help="Bytes of XML in a row.")
 @click.option("--pause", default=0.0, help="Seconds that the service waits before each slice.")
-def main(*, rows: int, payload: int, pause: float) -> None:
+@click.option(
+    "--kill",
+    type=click.Choice(MOMENTS),
+    multiple=True,
+    help="Kill the driver in this part of its commit, and run the job again; needs --pause.",
+)
+def main(*, rows: int, payload: int, pause: float, kill: Sequence[str]) -> None:
     """Let two tasks stage the rows, commit them, and say what it took."""
-    found = write(rows, payload=payload, pause=pause)
+    if kill and not pause:
+        raise click.UsageError("--kill needs --pause: otherwise a commit may be over before")
+    found = write(rows, payload=payload, pause=pause, kill=kill)
     _show(found.figures)
     if (found.visible, found.records, found.staged) != (rows, [rows], 0):
         raise click.ClickException("not every row is there once")
 
 
-def write(rows: int, *, payload: int = 200, pause: float = 0.0) -> Millions:
-    """Run the job."""
+def write(
+    rows: int, *, payload: int = 200, pause: float = 0.0, kill: Sequence[str] = ()
+) -> Millions:
+    """Run the job. At each of the moments `kill` the driver is killed, and a new one runs the job again."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pq-")))
         command = (slowed.__file__, str(pause), str(slowed.SLICE)) if pause else ()
-        extra = JOBS if rows <= DEFAULTS else JOBS + _room(rows)
+        # of a driver that was killed before the mark, the staged items stay until they expire
+        room = rows * (1 + kill.count("judging"))
+        extra = JOBS if room <= DEFAULTS else JOBS + _room(room)
         options, program, driver = start(folder, stack, command, extra)
         notes = folder / "notes"
         own = {"notes": str(notes), "txnAppId": "million", "txnVersion": "1"}
-        driver.send(timed.write, options | own, rows=rows // 2, tasks=2, payload=payload)
-        seconds = driver.result(within=TIMEOUT)
         store = folder / "pubqueue.db"
+        seen = []
+        for moment in (*kill, ""):
+            driver.send(timed.write, options | own, rows=rows // 2, tasks=2, payload=payload)
+            if moment:
+                is_there = partial(_is_at, moment, driver, store)
+                wait_until(is_there, every=0.2, within=TIMEOUT)
+                driver.kill()
+                seen.append(Seen(items(store), records(store)))
+                driver = stack.enter_context(driver.again())
+        seconds = driver.result(within=TIMEOUT)
         lines = [json.loads(line) for line in notes.read_text().splitlines()]
         commit = sum(line.get("commit", 0.0) for line in lines)
         visible, kept, staged = items(store), records(store), _swept(store)
@@ -89,7 +134,15 @@ def write(rows: int, *, payload: int = 200, pause: float = 0.0) -> Millions:
             "component, MiB of memory at most": _peak(program),
             "store, MiB": store.stat().st_size // 2**20,
         }
-        return Millions(visible, kept, staged, commit, figures)
+        progress = AT_WORK.findall(driver.log.read_text())
+        return Millions(visible, kept, staged, commit, figures, seen, progress)
+
+
+def _is_at(moment: str, driver: Driver, store: Path) -> bool:
+    """Return whether the commit is in this part, which the driver has reported or the store shows."""
+    if moment == "judging":
+        return bool(AT_WORK.search(driver.log.read_text()))
+    return bool(records(store))
 
 
 def _room(rows: int) -> str:
