@@ -260,6 +260,9 @@ class Present:
     items: int
 
 
+_KEPT: Final = msgspec.json.Decoder(NodeTable)
+
+
 async def exported(link: Link, match: str | None = None) -> AsyncIterator[NodeTable]:
     """Yield the definitions of the nodes that the account manages; `match` is a part of the names of those that are meant.
 
@@ -279,7 +282,7 @@ async def exported(link: Link, match: str | None = None) -> AsyncIterator[NodeTa
         else:
             yield table
     for text in fed:
-        yield msgspec.json.decode(text, type=NodeTable)
+        yield _KEPT.decode(text)
 
 
 async def present_nodes(link: Link, match: str | None = None) -> AsyncIterator[Present]:
