@@ -55,7 +55,7 @@ MOMENTS: Final = ("judging", "moving")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the store has: items, commits, and whether the driver had reported progress by then."""
+    """What the store has: how many items, and how many items each commit had."""
 
     items: int
     records: list[int]
@@ -135,7 +135,7 @@ def write(
             "store, MiB": store.stat().st_size // 2**20,
         }
         progress = AT_WORK.findall(driver.log.read_text())
-        return Millions(visible, kept, staged, commit, figures, seen, progress)
+        return Millions(visible, kept, staged, commit, seen, progress, figures)
 
 
 def _is_at(moment: str, driver: Driver, store: Path) -> bool:

@@ -75,8 +75,8 @@ def _patterns(cases: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 # fmt: off
 PARTS: Final = (
     Part(
-        "packaging", "the Debian package, wheels and the pages of operations, on copies of this machine",
-        seconds=250,
+        "packaging", "the Debian package, wheels, the container image and the pages of operations, on copies of this machine",
+        seconds=400,
         cases=("proof/packaging/", "tests/e2e/test_base_install.py"),
         forced_by=(
             "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/image", "tools/service_lock", "proof/packaging/",
@@ -222,13 +222,13 @@ PARTS: Final = (
     ),
     Part(
         "clusters", "jobs on clusters of Spark, killed",
-        seconds=250,
+        seconds=340,
         cases=("proof/spark_cluster/",),
         forced_by=("spark/", "proof/spark_cluster/"),
     ),
     Part(
         "millions", "jobs of a million and of five million rows on two cores, with a service so slow that each half of a commit outlasts every timeout",
-        seconds=10000,
+        seconds=11500,
         cases=("proof/millions/",),
         forced_by=(),
         limit=4 * 3600,
