@@ -44,7 +44,7 @@ def test_no_two_commands_have_one_label():
 
 ANYBODYS = {
     *("ReadNodes", "ReadSurvey", "AskService", "ListSchedules", "ReadConnections", "ListMessages"),
-    "ReadDeaths",
+    *("ReadDeaths", "ReadDefinitions"),
     "ListRegistrations",  # one's own, and those of one's nodes
     "ReadAlerts",  # the rule itself refuses others than administrators
 }
