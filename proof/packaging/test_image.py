@@ -78,7 +78,8 @@ def podman(tmp_path_factory):
     podman = Podman(tmp_path_factory.mktemp("podman"))
     yield podman
     podman.run("rm", "--force", "--time", "0", NAME)
-    podman.run("system", "reset", "--force")
+    podman.run("volume", "rm", "--force", "queues")
+    podman.run("rmi", "--all", "--force")
 
 
 @pytest.fixture(scope="module")
