@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.errors import (
         ConfigurationError,
         DeliveryUnknown,
+        FollowUpRefused,
         GoneUnconfirmed,
         ItemDead,
         LockLost,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.publication import NewItem, Published, Retracted
     from pubqueue_xeps.wire.refusals import Failed, Outcome, Reject, Release
+    from pubqueue_xeps.wire.then import FollowUp, Then
     from pubqueue_xeps.wire.waits import Hold, Signal, Signaled
     from pubqueue_xeps.worker.worker import Worker
     from pubqueue_xeps.xep_qos.levels import Level, Pending
@@ -69,6 +71,8 @@ __all__ = [
     "ErrorReporting",
     "Facts",
     "Failed",
+    "FollowUp",
+    "FollowUpRefused",
     "GoneUnconfirmed",
     "Handlers",
     "Hold",
@@ -111,6 +115,7 @@ __all__ = [
     "ServiceUnavailable",
     "Signal",
     "Signaled",
+    "Then",
     "Timed",
     "Timing",
     "Timings",
@@ -132,6 +137,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "wire.refusals": ("Failed", "Outcome", "Reject", "Release"),
     "wire.payloads.decoding": ("DecodeError",),
     "wire.publication": ("NewItem", "Published", "Retracted"),
+    "wire.then": ("FollowUp", "Then"),
     "wire.waits": ("Hold", "Signal", "Signaled"),
     "worker.worker": ("Worker",),
     "xep_qos.levels": ("Level", "Pending"),

@@ -5,7 +5,15 @@ The expected result is known: that of the same requests one after another, in on
 
 import pytest
 from harness.batches.facts import BOSS, ETL, EVE, JOBS, draft, who
-from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.queue_requests import (
+    a_queue,
+    holds,
+    joins,
+    publishes,
+    retracts,
+    signals,
+    unlocks,
+)
 from harness.batches.shell import Shell
 from harness.batches.two_shells import MemoryShell, PostgresShell
 from harness.depth import examples
@@ -194,6 +202,19 @@ def test_a_large_item_lets_more_small_ones_go_than_are_read_at_once(shell):
     assert list(shell.look(lambda tx: tx.item_ids(NEW))) == ["y"]
 
 
+def test_an_item_is_held_with_what_it_asks_for(shell):
+    done = shell.batch(all_of(holds(WORKER, "a", "paid"), publishes("x", node=OTHER))).decisions[0]
+    assert done.reply == DoneTogether((Done(), Published(OTHER, ("x",))))
+    assert stored(shell, "a").state is State.HELD
+    assert shell.do(signals("a", "paid")).wakes
+
+
+def test_a_part_holds_what_was_signaled_before_and_it_goes_on_at_once(shell):
+    shell.do(signals("a", "paid"))
+    shell.do(all_of(holds(WORKER, "a", "paid"), publishes("x", node=OTHER)))
+    assert stored(shell, "a").state in {State.QUEUED, State.LOCKED}
+
+
 # --- or none -------------------------------------------------------------------------------------
 
 
@@ -210,6 +231,10 @@ REFUSED = {
     "more than the node has room for": (tuple(publishes(f"x{n}") for n in range(6)),          Refusal.NODE_FULL, 5),
     "what is no id":                   ((publishes("x"), publishes("y"), publishes("")),      Refusal.BAD_REQUEST, 2),
     "the very first":                  ((publishes("a", payload=b"<b/>"), publishes("x")),    Refusal.ITEM_LOCKED, 0),
+    "a follow-up of what is held":     ((holds(WORKER, "a", "paid"), publishes("x", node=NEW)), Refusal.NODE_NOT_FOUND, 1),
+    "a hold after its end":            ((retracts(WORKER, "a"), holds(WORKER, "a", "paid")),  Refusal.ITEM_NOT_FOUND, 1),
+    "a hold of no lock":               ((holds(WORKER, "d", "paid"), publishes("x")),         Refusal.NOT_YOURS, 0),
+    "a hold that waits for nothing":   ((publishes("x"), holds(WORKER, "a")),                 Refusal.BAD_REQUEST, 1),
     "another account's":               ((publishes("x"), publishes("y", by=EVE)),             Refusal.BAD_REQUEST, 1),
 }
 # fmt: on
@@ -265,7 +290,7 @@ SETTLING = st.sampled_from([ETL, WORKER, WORKER])
 @st.composite
 def parts(draw):
     node, names = draw(NODES), draw(NAMES)
-    kind = draw(st.sampled_from(["publish", "publish", "retract", "unlock"]))
+    kind = draw(st.sampled_from(["publish", "publish", "retract", "unlock", "hold"]))
     if kind == "publish":
         more = draw(st.sampled_from([{}, {}, {"delay": 3}, {"group": "g"}, {"ttl": 9}]))
         made = publishes(*names, node=node, payload=draw(PAYLOADS), **more)
@@ -275,6 +300,8 @@ def parts(draw):
         return made
     if kind == "retract":
         return retracts(draw(SETTLING), *names, node=node)
+    if kind == "hold":
+        return holds(WORKER, names[0], "go", node=node, carry="1")
     return unlocks(WORKER, *names, node=node, outcome=draw(st.sampled_from(Outcome)))
 
 

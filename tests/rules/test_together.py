@@ -2,7 +2,7 @@
 
 import pytest
 from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, draft, held, who
-from harness.batches.queue_requests import publishes, retracts
+from harness.batches.queue_requests import holds, publishes, retracts
 from msgspec.structs import replace
 
 from pubqueue.model.changes import AddItem, RemoveItem
@@ -75,6 +75,10 @@ def test_all_parts_are_of_one_account_whichever_its_connections():
 def test_all_that_is_named_counts_and_a_part_is_never_nothing():
     parts = (*PARTS, publishes(node="other"))
     assert names_by_node(Together(who(ETL), parts)) == {JOBS: 4, "other": 1}
+    assert names_by_node(Together(who(ETL), (holds(ETL, "i1", "go"), *parts))) == {
+        JOBS: 5,
+        "other": 1,
+    }
     many = tuple(publishes(node="other") for _ in range(1001))
     assert too_many(Together(who(ETL), many[1:])) is None
     assert too_many(Together(who(ETL), many)) == Refused(Refusal.TOO_MANY_ITEMS, limit=1000)

@@ -96,9 +96,8 @@ async def test_follow_ups_carry_the_span_in_which_they_are_published(service, bl
     app.handler()(follow_blocking if blocking else follow)
     service.publish("jobs", 1, id="a")
     await service.work(app, node="jobs")
-    assert carried(service, "mail") == {
-        "m": {"kind": "mail", "traceparent": reported(spans["inside"])}
-    }
+    said = {"parent": "jobs/a", "kind": "mail", "traceparent": reported(spans["inside"])}
+    assert carried(service, "mail") == {"m": said}
 
 
 async def test_any_function_may_set_what_is_carried(service):

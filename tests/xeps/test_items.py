@@ -28,11 +28,11 @@ def test_the_last_decision_on_an_item_counts():
     assert items.settled() == {one: no, two: None}
 
 
-def test_only_an_item_of_the_call_is_settled_and_only_by_an_exception():
+def test_only_an_item_of_the_call_is_settled_and_only_by_an_end():
     one = make_item(id="a")
     with pytest.raises(ValueError, match="The item 'b' of jobs is none of this call"):
         Items([one]).settle(make_item(id="b"))
-    with pytest.raises(TypeError, match="with an exception or None, not with 'no'"):
+    with pytest.raises(TypeError, match="with an exception, Hold, Then or None, not with 'no'"):
         Items([one]).settle(one, "no")
     with pytest.raises(TypeError, match="not with <class"):
         Items([one]).settle(one, Reject)

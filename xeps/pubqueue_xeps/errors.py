@@ -10,6 +10,7 @@ PubqueueError
 ├── NoSuchNode
 ├── NotAQueue
 ├── Refused
+│   └── FollowUpRefused
 ├── ItemDead
 │   └── QuestionDied
 ├── LockLost
@@ -100,6 +101,23 @@ class NotAQueue(PubqueueError):
 
 class Refused(PubqueueError):
     """The service refused the request."""
+
+
+class FollowUpRefused(Refused):
+    """The service refused a follow-up of an item, so the item has not ended, and nothing was published."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        condition: str | None = None,
+        node: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name of the attribute
+        number: int = 0,
+    ) -> None:
+        super().__init__(message, condition=condition, node=node, id=id)
+        self.number = number
+        """Which of the follow-ups it is, from 1; the reply comes after all of them. `node` and `id` are its own."""
 
 
 class ItemDead(PubqueueError):

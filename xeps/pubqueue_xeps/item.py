@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
@@ -29,16 +30,18 @@ from pubqueue_xeps.wire.payloads.decoding import Content, header_of
 from pubqueue_xeps.wire.publication import NewItem, Published, carrying
 from pubqueue_xeps.wire.refusals import Outcome, Verdict, outcome_of
 from pubqueue_xeps.wire.requests import publishing
+from pubqueue_xeps.wire.then import PARENT, Ending, Then
 from pubqueue_xeps.wire.times import span, until
 from pubqueue_xeps.wire.waits import Hold, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine
     from datetime import datetime
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.wire.publication import Carry
+    from pubqueue_xeps.wire.then import FollowUp
     from pubqueue_xeps.wire.times import Span, When
     from pubqueue_xeps.wire.waits import Signal, Woken
     from pubqueue_xeps.xep_0254.queueing import Delivered, Lock, Place
@@ -193,6 +196,7 @@ class Item(ItemFacts):
         "begun",
         "carry",
         "delivered",
+        "ending",
         "handler",
         "is_perhaps_done",
         "lock",
@@ -214,6 +218,8 @@ class Item(ItemFacts):
         """The name of the handler that works on it, empty until then; the worker sets this."""
         self.lock_lost = asyncio.Event()
         self.lock = delivered.lock
+        self.ending: Ending | None = None
+        """What a retract publishes in its commit; only the item sets this."""
         self.carry: Carry | None = None
         """Called with the headers of each follow-up's publish; returns the headers to send. A middleware may set it."""
         # by the event loop's clock: when we were notified of this lock, and when the work began
@@ -232,8 +238,11 @@ class Item(ItemFacts):
         elif state == "in hand":
             self.lock_lost.clear()
 
-    async def retract(self) -> None:
+    async def retract(self, then: Then | None = None) -> None:
         """Delete the item from the queue: its work is done (XEP-0254 section 2.3).
+
+        With `then`, which has no hold, its follow-ups are published in the same commit. Raises FollowUpRefused if one of them
+        may not be published, and Refused if the service does not know follow-ups: then nothing was done.
 
         Returns once the delete notification has arrived; commit anything that depends on it only then. This succeeds
         for at most one of all the workers that ever had the item. Raises LockLost if the item is no longer locked to
@@ -242,7 +251,15 @@ class Item(ItemFacts):
         you, and the item is gone: either our first retract deleted it, or a worker that got the item after our
         connection was lost.
         """
-        await self._holder.settle(self, "retract")
+        if then is not None:
+            if then.hold is not None:
+                raise ValueError("A held item is not deleted: a handler returns Then with hold.")
+            self._prepare(then)
+        try:
+            await self._holder.settle(self, "retract", self.ending)
+        except Refused:
+            self.ending = None
+            raise
 
     async def unlock(self, outcome: Outcome | None = None) -> None:
         """Release the item, for another worker or a later time (XEP-0254 section 2.4).
@@ -287,18 +304,19 @@ class Item(ItemFacts):
         `id`, the follow-up's id is made from this item and the number of the follow-up, so a handler that runs twice
         makes one follow-up, not two. This requires that the handler publishes in the same order each time, or sets ids.
         If follow-ups may be finished before the handler runs again, their node also needs a `dedup_window`. A follow-up
-        that a worker already has, perhaps with another payload, is left alone: `duplicate` is then true.
+        that a worker already has, perhaps with another payload, is left alone: `duplicate` is then true. Its header `parent`
+        names this item. Return `Then` instead if follow-ups are to be published exactly when this item is done.
         """
         own = publishing.identified(id) is None
         self._follow_ups += own
-        name = id or self._follow_up(self._follow_ups)
+        name = id or self._follow_up(f"{self._follow_ups}")
         new = NewItem(
             payload=payload,
             id=name,
             priority=priority,
             delay=delay,
             ttl=ttl,
-            headers=headers,
+            headers=self._beside(headers),
             group=group,
             type=type,
         )
@@ -336,20 +354,69 @@ class Item(ItemFacts):
         """Reply with a handler's return value, if a reply is wanted and was not sent yet, and the value is not None.
 
         A worker calls this with the return value of each handler. An exception raised by `reply` is a failure of the
-        handler. A Hold is no reply: it ends the work on the item for now.
+        handler. A Hold is no reply: it ends the work on the item for now. A Then deletes the item, or holds it, and
+        publishes its follow-ups; FollowUpRefused or Refused, which says that nothing was done, is a failure of the handler.
         """
         if isinstance(result, Hold):
             raise Verdict("The item is held.", result)
-        if result is not None and self.wants_reply and not self._replied:
+        if isinstance(result, Then):
+            await self._follow(result)
+        elif result is not None and self.wants_reply and not self._replied:
             await self.reply(result)
 
-    def _follow_up(self, number: int) -> str:
+    async def _follow(self, then: Then) -> None:
+        if then.hold is None:
+            self._prepare(then)
+            await self._retract_unless_lost()
+            return
+        ending = self._ending(then)
+        await self.unlock(ending)
+        # an item that was lost meanwhile, and is delivered again, is held when the block ends
+        raise Verdict("The item is held.", ending)
+
+    def _prepare(self, then: Then) -> None:
+        ending = self._ending(then)
+        self.ending = ending if ending.items else None
+
+    def _ending(self, then: Then) -> Ending:
+        """Return what is published, with ids: those of a held item are of this delivery, because it may be held again."""
+        step = "then" if then.hold is None else f"hold-{self.token}"
+        items = [
+            (one.node, self._following(one, f"{step}-{number}"))
+            for number, one in enumerate(then.follow_ups, 1)
+        ]
+        if then.reply is not None and self.wants_reply and not self._replied:
+            reply = NewItem(payload=then.reply, id=self.headers[CORRELATION])
+            items.append((self.headers[REPLY_TO], reply))
+        return Ending(items, then.hold)
+
+    def _following(self, one: FollowUp, name: str) -> NewItem:
+        new = NewItem(
+            payload=one.payload,
+            id=publishing.identified(one.id) or self._follow_up(name),
+            priority=one.priority,
+            delay=one.delay,
+            ttl=one.ttl,
+            headers=self._beside(one.headers),
+            group=one.group,
+            type=one.type,
+        )
+        return carrying(new, self.carry)
+
+    def _beside(self, headers: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        """Return the headers of a follow-up, with the place of this item."""
+        given: Any = headers or {}
+        if not isinstance(given, Mapping):
+            return headers  # it is refused with the other arguments
+        return {PARENT: joined(self.node, self.id), **given}
+
+    def _follow_up(self, name: str) -> str:
         # an id may be used again for new work with other follow-ups: the time of the publish
         # distinguishes them
         names = [self.node, self.id]
         if self.published is not None:
             names.append(f"{self.published.timestamp() * 1000:.0f}")
-        return bounded(joined(*names, f"{number}"))
+        return bounded(joined(*names, name))
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from pubqueue_xeps.item import BlockingItem, Item
+from pubqueue_xeps.wire.then import Then
+from pubqueue_xeps.wire.waits import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +34,7 @@ class Items(Sequence[I]):
 
     def __init__(self, items: Iterable[I]) -> None:
         self._items = tuple(items)
-        self._ends: dict[I, Exception | None] = {}
+        self._ends: dict[I, Exception | Hold | Then | None] = {}
         self._ours = frozenset(self._items)
 
     @overload
@@ -45,19 +47,22 @@ class Items(Sequence[I]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def settle(self, item: I, how: Exception | None = None) -> None:
-        """Decide on an item, whatever becomes of the others: it is done, or `how` counts as if a handler had raised it.
+    def settle(self, item: I, how: Exception | Hold | Then | None = None) -> None:
+        """Decide on an item, whatever becomes of the others: it is done, or `how` counts as if a handler had raised or returned it.
 
         So Release, Failed and Reject do what they say, and any other exception is a failure, retried as the handler's
-        limits say. The last decision on an item counts. Nothing is sent until the handler has ended. Raises ValueError
-        for an item that is not one of these, TypeError if `how` is no exception.
+        limits say; Hold lets the item wait, and Then publishes its follow-ups in the commit of its end. The last decision
+        on an item counts. Nothing is sent until the handler has ended. Raises ValueError for an item that is not one of
+        these, TypeError if `how` is something else.
         """
         if item not in self._ours:
             raise ValueError(f"The item {item.id!r} of {item.node} is none of this call.")
-        if how is not None and not isinstance(how, Exception):
-            raise TypeError(f"An item is settled with an exception or None, not with {how!r}.")
+        if how is not None and not isinstance(how, Exception | Hold | Then):
+            raise TypeError(
+                f"An item is settled with an exception, Hold, Then or None, not with {how!r}."
+            )
         self._ends[item] = how
 
-    def settled(self) -> dict[I, Exception | None]:
+    def settled(self) -> dict[I, Exception | Hold | Then | None]:
         """Return what `settle` has decided, by item; None is done."""
         return dict(self._ends)

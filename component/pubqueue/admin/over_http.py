@@ -174,7 +174,10 @@ def _refusal(client: HttpClient, status: int, problem: dict[str, Any]) -> Refusa
 
 def _read_error(error: Mapping[str, Any]) -> Refusal:
     """Return a refusal in the words of XMPP."""
-    return Refusal(*(str(error.get(part, "")) for part in ("type", "condition", "detail", "text")))
+    kind, condition, detail, text = (
+        str(error.get(part, "")) for part in ("type", "condition", "detail", "text")
+    )
+    return Refusal(kind, condition, detail, text)
 
 
 def _foreign(client: HttpClient, answer: Answer) -> ForeignAnswerError:

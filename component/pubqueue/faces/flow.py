@@ -11,6 +11,7 @@ from pubqueue.engine.outbox import Backlog
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import Container, Generator
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Jid, NodeName
 
 
-def notified_node(request: object) -> NodeName | None:
-    """Return the node whose subscribers may be notified as soon as the request is done."""
+def notified_nodes(request: object) -> tuple[NodeName, ...]:
+    """Return the nodes whose subscribers may be notified as soon as the request is done."""
     if isinstance(request, StagePublish):
-        return request.publish.node if request.mark.immediate else None
-    return request.node if isinstance(request, Publish | Settle) else None
+        return (request.publish.node,) if request.mark.immediate else ()
+    if isinstance(request, Together):
+        return tuple(dict.fromkeys([part.node for part in request.parts]))
+    return (request.node,) if isinstance(request, Publish | Settle) else ()
 
 
 _T = TypeVar("_T")

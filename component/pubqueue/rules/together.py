@@ -1,4 +1,4 @@
-"""Several publishes, retracts and unlocks of one account, all or none: the messages of a client's transaction, or a batch.
+"""Several publishes, retracts, unlocks and holds of one account, all or none: a client's transaction, a batch, an item with its follow-ups.
 
 Each part is judged by its own rule, with the changes of the parts before it. The first that is refused refuses them all.
 """
@@ -23,6 +23,7 @@ from pubqueue.model.decision import (
 from pubqueue.rules.publication import MAX_BYTES, Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.trimming import TrimItems
+from pubqueue.rules.waits import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import NodeName, Principal
 
 
-Part = Publish | Settle
+Part = Publish | Settle | Hold
 
 
 class Together(Request, frozen=True, gc=False):

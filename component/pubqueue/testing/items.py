@@ -22,6 +22,7 @@ from pubqueue_xeps.item import Item
 from pubqueue_xeps.items import Items
 from pubqueue_xeps.wire.publication import NewItem, wrapped, written
 from pubqueue_xeps.wire.refusals import Verdict
+from pubqueue_xeps.wire.then import Ending
 from pubqueue_xeps.wire.times import span
 from pubqueue_xeps.wire.waits import Waited, as_json
 from pubqueue_xeps.xep_0254.queueing import Delivered, Lock
@@ -71,6 +72,10 @@ class _Notes:
     published: list[FollowUp] = field(default_factory=list)
 
     async def settle(self, item: Item, verb: Verb, outcome: Outcome | None = None) -> None:
+        if isinstance(outcome, Ending):
+            for node, new in outcome.items:
+                await self.publish(node, new, None)
+            outcome = outcome.hold
         self.calls.append(Call(verb, outcome))
         item.become("retracted" if verb == "retract" else "unlocked")
 
@@ -133,8 +138,10 @@ class NotedItems(Items[NotedItem]):
         for item in self:
             with suppress(BaseException):  # the item re-raises what has settled it
                 async with item:
-                    if (end := ends.get(item, error)) is not None:
+                    end = ends.get(item, error)
+                    if isinstance(end, BaseException):
                         raise end
+                    await item.respond(end)
         return isinstance(error, Verdict)
 
 

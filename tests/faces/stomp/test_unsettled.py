@@ -217,6 +217,19 @@ async def test_of_a_transaction_all_or_nothing_is_done(served):  # N16
     assert await stored(served.side, "a") is None
 
 
+async def test_what_follows_a_message_is_sent_with_its_ack_or_not_at_all(served):  # N16
+    bee, etl = await served.works(), await served.log_in()
+    await put(etl, "a")
+    ack = (await bee.hear()).headers["ack"]
+    await bee.do("BEGIN", transaction="t")
+    await bee.do("ACK", id=ack, transaction="t")
+    await put(bee, "b", destination="/queue/other", transaction="t")
+    await served.broker.handle(_retract())
+    bee.say("COMMIT", transaction="t", receipt="r")
+    assert "message 1" in (await ended(bee, "no such message")).body.decode()
+    assert await stored(served.side, "b", OTHER) is None
+
+
 @pytest.mark.parametrize("how", ["abort", "disconnect", "break"])
 async def test_what_is_aborted_has_not_happened(served, how):  # N17
     bee, etl = await served.works(), await served.log_in()

@@ -227,12 +227,13 @@ def publication(
     checked(name, "The item id")
     checked(node, "The node's name")
     what = f"payload of {name!r}"
-    item = publishing.item(name, _written(payload, what).encode())
+    item = publishing.item(name, payload_text(payload, what).encode())
     words = f"the publish of {name!r}"
     return IqRequest("set", words, publishing.publish(node, [item], beside, answer).decode())
 
 
-def _written(payload: object, what: str) -> str:
+def payload_text(payload: object, what: str) -> str:
+    """Return a payload as the XML of an item; raise ValueError or TypeError with what it is, if it has no such form."""
     try:
         return legal(written(payload), f"The {what}")
     except BadCharacterError as error:

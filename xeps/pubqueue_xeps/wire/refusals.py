@@ -6,9 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from pubqueue_xeps.errors import NoSuchNode, NotAQueue, PubqueueError, Refused, ServiceUnavailable
+from pubqueue_xeps.errors import (
+    FollowUpRefused,
+    NoSuchNode,
+    NotAQueue,
+    PubqueueError,
+    Refused,
+    ServiceUnavailable,
+)
 from pubqueue_xeps.wire.names import ILLEGAL
-from pubqueue_xeps.wire.ns import STANZAS
+from pubqueue_xeps.wire.ns import PUBQUEUE, STANZAS
 from pubqueue_xeps.wire.times import until
 
 if TYPE_CHECKING:
@@ -16,6 +23,8 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.wire.times import When
 
+
+FOLLOW_UP: Final = f"{{{PUBQUEUE}}}follow-up"
 
 # a server's answer for a disconnected component, or that of an overloaded service
 TRANSIENT: Final = frozenset(
@@ -38,6 +47,8 @@ class Refusal:
     detail: str = ""
     """XEP-0060's own condition, which is more precise: payload-too-big, node-full."""
     text: str = ""
+    follow_up: int = 0
+    """The number, from 1, of the follow-up that is refused; 0 if it is the request itself."""
 
     @property
     def is_transient(self) -> bool:
@@ -66,16 +77,24 @@ def read(iq: Element) -> Refusal:
     # a stream of a component has another namespace than that of a client
     error = next((child for child in iq if child.tag.endswith("}error")), None)
     condition = detail = text = ""
+    follow_up = 0
     for child in error if error is not None else ():
         space, _, name = child.tag.removeprefix("{").rpartition("}")
-        if space != STANZAS:
+        if child.tag == FOLLOW_UP:
+            follow_up = _number(child.get("n", ""))
+            detail = child[0].tag.rpartition("}")[2] if len(child) else ""
+        elif space != STANZAS:
             detail = detail or name
         elif name == "text":
             text = child.text or ""
         else:
             condition = name
     kind = error.get("type", "cancel") if error is not None else "cancel"
-    return Refusal(kind, condition or "undefined-condition", detail, text)
+    return Refusal(kind, condition or "undefined-condition", detail, text, follow_up)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 1
 
 
 def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
@@ -182,11 +201,14 @@ def outcome_of(error: BaseException) -> Outcome:
     """Return the outcome that an exception stands for.
 
     Release, Failed and Reject carry their outcome. Any other exception is a failure with the name of its class as the
-    reason, never with its text, which may contain the payload. An exception that ends the program or the task, such
+    reason, never with its text, which may contain the payload; only a follow-up that was refused is named with the
+    service's reason. An exception that ends the program or the task, such
     as a cancellation, is a release.
     """
     if isinstance(error, Verdict):
         return error.outcome
+    if isinstance(error, FollowUpRefused):
+        return Outcome("failed", reason=f"FollowUpRefused: {error}")
     if isinstance(error, Exception):
         return Outcome("failed", reason=type(error).__name__)
     return Outcome("release")

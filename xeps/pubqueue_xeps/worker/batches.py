@@ -34,7 +34,7 @@ class Member:
     ) -> None:
         self.batch, self.item = batch, item
         self.given, self.payload = given, payload
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
 
 class Batch:
@@ -92,8 +92,8 @@ class Batches:
         """Note that an item has ended."""
         self._called.pop(item, None)
 
-    async def join(self, item: Item, given: Item | BlockingItem, *payload: object) -> None:
-        """Wait for the call that an item is in; raise the exception that counts for this item.
+    async def join(self, item: Item, given: Item | BlockingItem, *payload: object) -> object:
+        """Wait for the call that an item is in; return or raise what counts for this item.
 
         The handler gets `given`, and `payload` if it takes payloads.
         """
@@ -104,7 +104,7 @@ class Batches:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._within, self._close)
         try:
-            await member.ended
+            return await member.ended
         except asyncio.CancelledError:
             await self._leave(member)
             raise
@@ -162,10 +162,10 @@ class Batches:
         self._on_end()
 
 
-def _end(ended: asyncio.Future[None], error: Exception | None) -> None:
+def _end(ended: asyncio.Future[object], how: object) -> None:
     if ended.done():
         return
-    if error is None:
-        ended.set_result(None)
+    if isinstance(how, Exception):
+        ended.set_exception(how)
     else:
-        ended.set_exception(error)
+        ended.set_result(how)

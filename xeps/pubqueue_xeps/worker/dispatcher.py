@@ -23,6 +23,8 @@ from pubqueue_xeps.limits import TimeLimit, tries
 from pubqueue_xeps.log import log, trimmed
 from pubqueue_xeps.middleware import handler_name, wrapped
 from pubqueue_xeps.wire.refusals import Reject, Verdict
+from pubqueue_xeps.wire.then import Then
+from pubqueue_xeps.wire.waits import Hold
 from pubqueue_xeps.worker.batches import Batches
 from pubqueue_xeps.worker.status import at_work
 
@@ -186,15 +188,14 @@ class HandlerRuns:
         arguments = self._handler.arguments(given)
         if self._batches is None:
             return await self._run(*arguments)
-        await self._batches.join(item, given, *arguments[1:])
-        return None
+        return await self._batches.join(item, given, *arguments[1:])
 
     async def _together(self, *arguments: Sequence[object]) -> Exception | None:
         """Call a handler of batches with items, and perhaps their payloads; return what it has raised."""
         handler_name.set(self._handler.name)
         at_work(self._handler.name)
         try:
-            await self._run(*arguments)
+            _check_of_batch(await self._run(*arguments))
         except Exception as error:
             if not isinstance(error, Verdict):
                 log.error(
@@ -257,6 +258,13 @@ class HandlerRuns:
             self._on_room()
 
         ended.add_done_callback(over)
+
+
+def _check_of_batch(result: object) -> None:
+    """Raise TypeError for a result that a handler of batches can only mean for one of its items."""
+    if isinstance(result, Hold | Then):
+        name = type(result).__name__
+        raise TypeError(f"{name} is of one item: call items.settle(item, {name}(...)).")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from xml.etree.ElementTree import Element, canonicalize, tostring
 
 from pubqueue_xeps.client.publications import Publications, placed
 from pubqueue_xeps.errors import (
+    FollowUpRefused,
     GoneUnconfirmed,
     LockLost,
     NoSuchNode,
@@ -29,6 +30,7 @@ from pubqueue_xeps.errors import (
 from pubqueue_xeps.item import Item, State, Verb
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.ns import CLIENT
+from pubqueue_xeps.wire.then import FEATURE, Ending
 from pubqueue_xeps.wire.waits import Hold
 from pubqueue_xeps.worker.settlement import Answer, LockExtender, Settlements, TouchRequests
 from pubqueue_xeps.xep_0254.queueing import (
@@ -139,7 +141,7 @@ class HeldItems:
                 f"The item {item.id!r} is {item.state} already.", node=item.node, id=item.id
             )
         if verb == "unlock" and item.is_perhaps_done:
-            self._settlements.repeat("retract", item)
+            self._settlements.repeat("retract", item, item.ending)
             raise NotConfirmed(
                 f"The item {item.id!r} may be done: its retract had no answer, so it is not unlocked.",
                 node=item.node,
@@ -148,6 +150,13 @@ class HeldItems:
         if isinstance(outcome, Hold) and not self._session.extended:
             raise Refused(
                 f"{self.service} cannot hold items: it does not know urn:x-pubqueue:0.",
+                condition="feature-not-implemented",
+                node=item.node,
+                id=item.id,
+            )
+        if isinstance(outcome, Ending) and not self._session.follows:
+            raise Refused(
+                f"{self.service} cannot publish follow-ups of an item: it does not know {FEATURE}.",
                 condition="feature-not-implemented",
                 node=item.node,
                 id=item.id,
@@ -412,6 +421,9 @@ class HeldItems:
         try:
             again = item.is_perhaps_done
             answer = await self._settlements.settle(verb, item, outcome, again=again)
+        except FollowUpRefused:
+            item.is_perhaps_done = False
+            raise  # it is locked to us as before
         except BaseException as error:
             if not isinstance(error, Refused):
                 item.is_perhaps_done = verb == "retract"

@@ -29,6 +29,7 @@ from pubqueue_xeps.errors import (
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
+from pubqueue_xeps.wire import then
 from pubqueue_xeps.wire.ns import PING, PUBQUEUE, QOS, TIME
 from pubqueue_xeps.wire.requests.queueing import unsubscribe
 from pubqueue_xeps.wire.times import read_time
@@ -75,8 +76,8 @@ class Listener(Protocol):
 class QueueSession:
     """Connects, subscribes, and repeats both whenever needed, until closed.
 
-    `extended` is whether the service supports `urn:x-pubqueue:0`. It is requested with each
-    subscription, because after an outage another service may be running.
+    `extended` is whether the service supports `urn:x-pubqueue:0`, `follows` whether it publishes follow-ups. This is
+    requested with each subscription, because after an outage another service may be running.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class QueueSession:
         self._listener = listener
         self._timings = timings
         self._service, self._nodes, self._windows = service, tuple(windows), windows
-        self.extended = False
+        self.extended = self.follows = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self.subscribed = False
         """Whether a subscription has been granted, on this or an earlier connection."""
@@ -218,6 +219,7 @@ class QueueSession:
         plugin = queueing(self._client)
         features = await self._answered(plugin.ask_features(self._service))
         self.extended = PUBQUEUE in features
+        self.follows = then.FEATURE in features
         if self._level is not None and QOS not in features:
             raise Refused(
                 f"{self._service} does not offer {QOS}, so it delivers nothing at level {self._level}.",

@@ -23,10 +23,11 @@ from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue_xeps.errors import NotConfirmed, Refused
+from pubqueue_xeps.errors import FollowUpRefused, NotConfirmed, Refused
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.refusals import read
 from pubqueue_xeps.wire.requests.queueing import ItemRequests, deadline, fault, lock
+from pubqueue_xeps.wire.then import Ending
 from pubqueue_xeps.wire.times import ServiceClock
 from pubqueue_xeps.wire.xml_text import quote
 
@@ -94,6 +95,8 @@ ANSWERS: Final[dict[str, Answer]] = {
 
 def answer_of(refusal: Refusal) -> Answer | None:
     """Return what a refusal means for our lock on the item; None if nothing."""
+    if refusal.follow_up and not refusal.is_transient:
+        return None  # the lock is ours still
     return Answer.AGAIN if refusal.is_transient else ANSWERS.get(refusal.condition)
 
 
@@ -104,6 +107,7 @@ class Settlement:
         "accepted",
         "again",
         "asked",
+        "denied",
         "found_free",
         "freed",
         "ids",
@@ -128,6 +132,7 @@ class Settlement:
         self.vain = False  # the first of them was answered: the item was gone before
         self.freed = False  # the service has notified us that the lock has ended
         self.found_free = False  # it has answered that the item is not locked
+        self.denied: Refusal | None = None  # a follow-up may not be published now: the last answer
         self.token = item.token
         self.accepted = False
         self.noticed = verb == "unlock"  # the answer alone frees the item
@@ -290,6 +295,8 @@ class Settlements:
         except TimeoutError:
             if not limit.expired():
                 raise
+            if question.denied is not None:
+                raise refused(question, question.denied) from None
             raise NotConfirmed(
                 f"The {question.verb} of {question.item.id!r} was not confirmed in time.",
                 node=question.item.node,
@@ -300,6 +307,7 @@ class Settlements:
         id = self._session.new_id()  # noqa: A001 - the name of the attribute
         loop = asyncio.get_running_loop()
         question.reply = loop.create_future()
+        question.denied = None
         if question.token != question.item.token:
             self._turn_to_new_lock(question)
         # kept to the end: a late answer shows the result of an earlier request
@@ -353,17 +361,38 @@ class Settlements:
             question.vain = True
         if answer is None:
             if not question.reply.done():
-                refused = Refused(
-                    f"The {question.verb} of {question.item.id!r} was refused: {refusal.summary}.",
-                    condition=refusal.detail or refusal.condition,
-                    node=question.item.node,
-                    id=question.item.id,
-                )
-                question.reply.set_exception(refused)
+                question.reply.set_exception(refused(question, refusal))
             return
+        if refusal.follow_up:
+            question.denied = refusal
         if question.judge(answer, self._session.since) is not Answer.AGAIN:
             self._on_final(question.item.place)
         question.resolve(answer)
+
+
+def refused(question: Settlement, refusal: Refusal) -> Refused:
+    """Return the error for a refusal of an end, or of one of its follow-ups.
+
+    The lock is judged first, so the refusal of a follow-up says that the item has not ended by an earlier request either.
+    """
+    why, condition = refusal.summary, refusal.detail or refusal.condition
+    place = question.item.node, question.item.id
+    if not (refusal.follow_up and isinstance(question.outcome, Ending)):
+        return Refused(
+            f"The {question.verb} of {place[1]!r} was refused: {why}.",
+            condition=condition,
+            node=place[0],
+            id=place[1],
+        )
+    number = min(refusal.follow_up, len(question.outcome.items))
+    node, new = question.outcome.items[number - 1]
+    return FollowUpRefused(
+        f"Follow-up {number} of {place[1]!r}, {new.id!r} to {node!r}, was refused: {why}.",
+        condition=condition,
+        node=node,
+        id=new.id,
+        number=number,
+    )
 
 
 # Extends locks while their items are being handled.

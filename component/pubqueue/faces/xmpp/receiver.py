@@ -13,7 +13,7 @@ import structlog
 from msgspec import json
 
 from pubqueue.engine.observe import MessageCounts
-from pubqueue.faces.flow import notified_node
+from pubqueue.faces.flow import notified_nodes
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.parse import nodes, queue
 from pubqueue.faces.xmpp.parse.iq import Carried, Iq, Step, beyond_words, read
@@ -296,8 +296,7 @@ class Delivery:
 
 def is_behind(broker: Broker, request: object) -> bool:
     """Return whether the request has to wait, because its node has too many notifications that are not sent yet."""
-    node = notified_node(request)
-    return node is not None and broker.outbox.is_behind(node)
+    return any(map(broker.outbox.is_behind, notified_nodes(request)))
 
 
 def charge(

@@ -13,7 +13,7 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.engine.table import READS
-from pubqueue.faces.flow import Reads, notified_node
+from pubqueue.faces.flow import Reads, notified_nodes
 from pubqueue.faces.xmpp.commands import handler
 from pubqueue.faces.xmpp.commands.handler import CommandHandler
 from pubqueue.faces.xmpp.link import is_request
@@ -161,7 +161,7 @@ class Requests:
             self._write_answer(stanza, request)
         elif isinstance(request, Asked):
             self._submit(stanza, request.request, request.write, request.refused)
-        elif (node := notified_node(request)) is not None and self._broker.outbox.is_behind(node):
+        elif any(map(self._broker.outbox.is_behind, notified_nodes(request))):
             self._refuse(stanza, behind())
         else:
             wanted = answer_wanted(iq) if verb.briefly else ""

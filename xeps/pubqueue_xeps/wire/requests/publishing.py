@@ -54,10 +54,17 @@ def beside(
     group: str | None = None,
 ) -> str:
     """Return the elements that go with the items of a publish; raise ValueError for an invalid number, header or group."""
+    return meta(**metadata(delay, priority, ttl, group)) + headers(given)
+
+
+def metadata(
+    delay: When | None, priority: int | None, ttl: When | None, group: str | None
+) -> dict[str, object]:
+    """Return the attributes of `meta`; raise ValueError for an invalid number or group."""
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         raise ValueError(f"priority is {priority!r}; it takes a whole number")
     span = {"delay": seconds("delay", delay), "ttl": seconds("ttl", ttl)}
-    return meta(priority=priority, group=named(group), **span) + headers(given)
+    return {"priority": priority, "group": named(group), **span}
 
 
 def named(group: str | None) -> str | None:

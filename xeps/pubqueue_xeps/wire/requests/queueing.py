@@ -11,6 +11,7 @@ from pubqueue_xeps.wire import waits
 from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import DATA, PUBQUEUE, PUBSUB, QUEUEING, SUBSCRIBE_OPTIONS
 from pubqueue_xeps.wire.requests import IqRequest, publishing
+from pubqueue_xeps.wire.then import Ending
 from pubqueue_xeps.wire.times import read_time
 from pubqueue_xeps.wire.xml_text import attributes, content, quote
 
@@ -58,9 +59,11 @@ def lock(token: int | None) -> str:
 
 
 def fault(outcome: Outcome | None) -> str:
-    """Return the element of an unlock that has the outcome."""
+    """Return the element of an unlock that has the outcome, or what ends an item with follow-ups."""
     if outcome is None:
         return ""
+    if isinstance(outcome, Ending):
+        return outcome.beside
     if isinstance(outcome, waits.Hold):
         return waits.hold(outcome)
     return f"<outcome xmlns='{PUBQUEUE}'{attributes(**outcome.attributes())}/>"

@@ -201,6 +201,7 @@ WORDS: Final = {full(word): listed for word, listed in {
     "x:outcome":      _words("type delay reason"),
     "x:hold":         _words("within then", "x:signal x:carry"),
     "x:carry":        _words(""),
+    "x:then":         _words("node priority delay ttl group", None),
     "x:signal":       _words("node item name id"),
     "x:touch":        _words("node seconds", None),
     "x:redrive":      _words("node to", None),
@@ -238,7 +239,7 @@ OF_GET: Final = {full(word): listed for word, listed in {
 """Those of an IQ that only asks, where they differ."""
 
 SEVERAL: Final = frozenset(map(full, (
-    "p:item", "q:item", "x:item", "x:part", "x:signal", "o:affiliation", "o:subscription", "b:order",
+    "p:item", "q:item", "x:item", "x:part", "x:signal", "x:then", "o:affiliation", "o:subscription", "b:order",
 )))
 """The elements of which a request may have several: all count, or they say which does."""
 

@@ -24,6 +24,7 @@ from pubqueue.rules.dead_letters import Redrive
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
+from pubqueue.rules.together import Together
 from pubqueue.rules.unlock import Touch
 from pubqueue.rules.validity import HIGHEST_NUMBER
 from pubqueue.rules.waits import Hold, Signal
@@ -235,7 +236,7 @@ def publish(iq: Iq) -> Publish | StagePublish | StanzaError:
         return options
     drafts: list[Draft] = []
     for element in iq.verb.children:
-        draft = _draft(iq, element, meta)
+        draft = _draft(iq, iq.verb, element, meta)
         if isinstance(draft, StanzaError):
             return draft
         drafts.append(draft)
@@ -320,8 +321,8 @@ def _options(iq: Iq) -> Settings | StanzaError | None:
     return fields.wanted(form.fields)
 
 
-def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
-    """Read an item, and give it the metadata of the request."""
+def _draft(iq: Iq, around: Element, element: Element, meta: _Meta) -> Draft | StanzaError:
+    """Read an item in an element of the request's child, and give it the metadata."""
     if element.tag != ns.tag(ns.PUBSUB, "item"):
         return bad_request(text="publish may contain only items")
     given = element.get("id")
@@ -334,7 +335,7 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
         return INVALID_PAYLOAD
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
         return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
-    payload = iq.cut(iq.verb, element, element.children[0])
+    payload = iq.cut(around, element, element.children[0])
     space = element.children[0].tag.rpartition(" ")[0]
     return Draft(ItemId(item), payload, *_metadata(meta), space, meta.group)
 
@@ -346,6 +347,7 @@ def _metadata(meta: _Meta) -> tuple[int, Millis, Millis | None, Headers]:
 # Reads retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and our extensions touch and redrive.
 
 HOLD: Final = ns.tag(ns.PUBQUEUE, "hold")
+THEN: Final = ns.tag(ns.PUBQUEUE, "then")
 
 _UNLOCKED: Final = (ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
 
@@ -370,6 +372,8 @@ def _with_extensions(iq: Iq, request: Settle) -> Settle | StanzaError:
         try:
             if beside.tag == ns.tag(ns.PUBQUEUE, "lock"):
                 request = structs.replace(request, token=int(beside.get("token") or ""))
+            elif beside.tag == THEN and request.verb is Verb.RETRACT:
+                continue  # read by itself
             elif beside.tag == ns.tag(ns.PUBQUEUE, "outcome") and request.verb is Verb.UNLOCK:
                 request = structs.replace(
                     request,
@@ -385,8 +389,8 @@ def _with_extensions(iq: Iq, request: Settle) -> Settle | StanzaError:
 
 
 def retract(iq: Iq) -> Request | StanzaError:
-    """Read a retract (XEP-0060 7.2, XEP-0254 2.3)."""
-    return _settle(iq, Verb.RETRACT, ns.tag(ns.PUBSUB, "item"))
+    """Read a retract (XEP-0060 7.2, XEP-0254 2.3), perhaps with follow-ups."""
+    return _followed(iq, _settle(iq, Verb.RETRACT, ns.tag(ns.PUBSUB, "item")))
 
 
 def retract_from_queue(iq: Iq) -> Request | StanzaError:
@@ -399,8 +403,46 @@ def unlock(iq: Iq) -> Request | StanzaError:
     """Read an unlock (XEP-0254 2.4), or with `<hold/>` beside it a hold; the item may be in either namespace (row 6)."""
     wait = [beside for beside in iq.child.children[1:] if beside.tag == HOLD]
     if wait:
-        return _hold(iq, wait[0])
+        return _followed(iq, _hold(iq, wait[0]))
     return _settle(iq, Verb.UNLOCK, *_UNLOCKED)
+
+
+def _followed(iq: Iq, end: Settle | Hold | StanzaError) -> Settle | Hold | Together | StanzaError:
+    """Read the follow-ups beside the end of an item, which are published in its commit; an extension of ours."""
+    named = [beside for beside in iq.child.children[1:] if beside.tag == THEN]
+    if isinstance(end, StanzaError) or not named:
+        return end
+    if iq.stanza.top.get("type") != "set":
+        return bad_request(text="then: follow-ups are published by an IQ of type set")
+    if len(end.ids) != 1 or end.token is None:
+        return bad_request(text="then: follow-ups are of one item, whose lock is named")
+    parts: list[Publish] = []
+    for number, words in enumerate(named, 1):
+        part = _follow_up(iq, words)
+        if isinstance(part, StanzaError):
+            return replace(part, follow_up=number)
+        parts.append(part)
+    only_queues = structs.replace(end, queue_only=True) if isinstance(end, Settle) else end
+    return Together(iq.by, (only_queues, *parts))
+
+
+def _follow_up(iq: Iq, words: Element) -> Publish | StanzaError:
+    """Read one of them: a node, an item and what else a publish has."""
+    node, meta = node_of(words), _with_meta(_Meta(), words)
+    items: list[Element] = []
+    for child in words.children:
+        if isinstance(meta, _Meta) and child.tag == payload.TAG:
+            meta = _with_headers(meta, child)
+        else:
+            items.append(child)
+    if isinstance(node, StanzaError):
+        return node
+    if isinstance(meta, StanzaError):
+        return meta
+    if len(items) != 1:
+        return ITEM_REQUIRED if not items else bad_request(text="then: one item, and its headers")
+    draft = _draft(iq, words, items[0], meta)
+    return draft if isinstance(draft, StanzaError) else Publish(iq.by, node, (draft,))
 
 
 def _hold(iq: Iq, wait: Element) -> Hold | StanzaError:
@@ -427,7 +469,7 @@ def _named_lock(iq: Iq, wait: Element) -> int | None:
     for beside in iq.child.children[1:]:
         if beside.tag == ns.tag(ns.PUBQUEUE, "lock"):
             token = int(beside.get("token") or "")
-        elif beside is not wait:
+        elif beside is not wait and beside.tag != THEN:
             raise ValueError("the request contains an unknown element")
     return token
 

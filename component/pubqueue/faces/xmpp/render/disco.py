@@ -75,6 +75,7 @@ FEATURES: Final = (
     replies.FEATURE,
     replies.PROGRESS,
     replies.HOLD,
+    replies.THEN,
     *pages.FEATURES,
     ns.COMMANDS,
     ns.RSM,

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.faces.xmpp.xml.stanza import Element
-    from pubqueue.model.decision import Done, Redriven, Request, Retrieved, Signaled, Touched
+    from pubqueue.model.decision import (
+        Done,
+        DoneTogether,
+        Redriven,
+        Request,
+        Retrieved,
+        Signaled,
+        Touched,
+    )
     from pubqueue.model.entities import Item, Jid, Millis, Subscription
     from pubqueue.model.transactions import (
         Committed,
@@ -42,12 +50,12 @@ if TYPE_CHECKING:
 # Each renderer takes the reply and the service's name; the table in `verbs` selects the renderer.
 
 
-def done(_reply: Done | replies.Emptied, _service: str) -> bytes:
+def done(_reply: Done | DoneTogether | replies.Emptied, _service: str) -> bytes:
     """Return nothing; an empty result is the answer."""
     return b""
 
 
-def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
+def withdrawn(reply: Done | DoneTogether | Withdrawn, _service: str) -> bytes:
     """Return the deleted items that were locked to other accounts."""
     ids = reply.locked if isinstance(reply, Withdrawn) else ()
     locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
@@ -367,6 +375,7 @@ def beyond(request: Request, wanted: str) -> Refused | None:
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 PROGRESS: Final = f"{ns.PUBQUEUE}#commit-progress"
 HOLD: Final = f"{ns.PUBQUEUE}#hold"
+THEN: Final = f"{ns.PUBQUEUE}#then"
 
 
 def skipped(reply: Skipped) -> str:

@@ -23,6 +23,8 @@ class StanzaError:
     namespace: str = ns.ERRORS
     """The namespace of the detail."""
     uri: str = ""
+    follow_up: int = 0
+    """The number, from 1, of the follow-up that is refused; its condition stands within that of ours, because an error has one."""
 
     def render(self) -> str:
         """Return the error element; its children are in their own namespaces."""
@@ -32,9 +34,13 @@ class StanzaError:
             inner = f'<{self.condition} xmlns="{ns.STANZAS}">{where}</{self.condition}>'
         if self.text:
             inner += f'<text xmlns="{ns.STANZAS}" xml:lang="en">{escape(self.text)}</text>'
+        detail = ""
         if self.detail:
             feature = f' feature="{attribute(self.feature)}"' if self.feature else ""
-            inner += f'<{self.detail} xmlns="{self.namespace}"{feature}/>'
+            detail = f'<{self.detail} xmlns="{self.namespace}"{feature}/>'
+        if self.follow_up:
+            detail = f'<follow-up xmlns="{ns.PUBQUEUE}" n="{self.follow_up}">{detail}</follow-up>'
+        inner += detail
         return f'<error type="{self.type}">{inner}</error>'
 
 
@@ -144,6 +150,8 @@ def words(refused: Refused) -> StanzaError:
     error = WORDS[refused.refusal]
     if refused.refusal is Refusal.UNSUPPORTED:
         error = unsupported(refused.setting)
+    if refused.part:  # the first part is the end of the item
+        error = replace(error, follow_up=refused.part)
     if (
         refused.refusal is Refusal.MOVED
     ):  # RFC 6120 8.3.3.5: the URI is the text of the condition itself
