@@ -95,11 +95,12 @@ async def test_what_is_done_again_has_the_same_follow_ups_but_a_further_step_has
     assert len({done, step, other_step}) == 3
 
 
-async def test_a_refused_follow_up_refuses_all_and_says_which(service):
+@pytest.mark.parametrize(("hold", "name"), [(None, "then-2"), (Hold("go"), "hold-[0-9]+-2")])
+async def test_a_refused_follow_up_refuses_all_and_says_which(service, hold, name):
     service.publish("orders", 1, id="o1")
 
     async def handle(item):
-        return Then(FollowUp("bills", 1), FollowUp("nowhere", 2), FollowUp("mails", 3))
+        return Then(FollowUp("bills", 1), FollowUp("nowhere", 2), FollowUp("mails", 3), hold=hold)
 
     app = Handlers()
     app.handler(retries=1)(handle)
@@ -107,7 +108,7 @@ async def test_a_refused_follow_up_refuses_all_and_says_which(service):
     (kept,) = service.items("orders")
     assert (kept.state, kept.attempts) == ("dead", 2)
     assert re.fullmatch(
-        r"FollowUpRefused: Follow-up 2 of 'o1', 'orders/o1/[0-9]+/then-2' to 'nowhere', was refused:"
+        rf"FollowUpRefused: Follow-up 2 of 'o1', 'orders/o1/[0-9]+/{name}' to 'nowhere', was refused:"
         r" item-not-found\. \(failed 2 times\)",
         kept.reason,
     )

@@ -25,12 +25,12 @@ from pubqueue_xeps.errors import (
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.asking import CORRELATION, PLACE, REPLY_TO, bounded
-from pubqueue_xeps.wire.names import joined
+from pubqueue_xeps.wire.names import PARENT, joined
 from pubqueue_xeps.wire.payloads.decoding import Content, header_of
 from pubqueue_xeps.wire.publication import NewItem, Published, carrying
 from pubqueue_xeps.wire.refusals import Outcome, Verdict, outcome_of
 from pubqueue_xeps.wire.requests import publishing
-from pubqueue_xeps.wire.then import PARENT, Ending, Then
+from pubqueue_xeps.wire.then import Ending, Then
 from pubqueue_xeps.wire.times import span, until
 from pubqueue_xeps.wire.waits import Hold, from_json
 

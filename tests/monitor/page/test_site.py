@@ -338,6 +338,23 @@ async def test_text_and_bytes_are_shown_and_never_break_the_page(service, visito
         assert "<script>alert" not in text
 
 
+@pytest.mark.parametrize(
+    ("parent", "link"),
+    [
+        ("orders/o1", '<a href="item?node=orders&amp;id=o1">orders/o1</a>'),
+        ("a%2Fb/<c>", '<a href="item?node=a%2Fb&amp;id=%3Cc%3E">a/b/&lt;c&gt;</a>'),
+        ("anything", None),
+    ],
+)
+async def test_an_item_names_the_one_that_it_follows(service, visitor, parent, link):
+    await service.do(a_queue(), publishes("a", headers=(("parent", parent),)))
+    await visitor.log_in(LOOK)
+    text = (await visitor.get("/ui/item?node=jobs&id=a"))[2]
+    assert "<dt>Header parent</dt>" in text
+    assert ("<dt>Follows</dt>" in text) is (link is not None)
+    assert link is None or link in text
+
+
 async def test_payloads_are_shown_to_operators_only(service, visitor):
     await service.do(a_queue(), publishes("a", payload=b"<job xmlns='x'>a secret</job>"))
     await visitor.log_in(LOOK)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue_xeps.wire.names import BadCharacterError, checked, is_clean, joined, listed
+from pubqueue_xeps.wire.names import BadCharacterError, checked, is_clean, joined, listed, parted
 
 NAMES = st.text(st.sampled_from("a/%25F."), max_size=6)
 SEVERAL = st.lists(NAMES, min_size=2, max_size=3).map(tuple)
@@ -22,9 +22,12 @@ def test_no_two_lists_of_names_have_one_name(one, other):
 
 @given(NAMES, NAMES)
 def test_the_names_can_be_told_from_the_whole(node, item):
-    before, _, last = joined(node, item).partition("/")
-    assert before.replace("%2F", "/").replace("%25", "%") == node
-    assert last == item
+    assert parted(joined(node, item)) == ((node, item) if node and item else None)
+
+
+@pytest.mark.parametrize("text", ["", "o1", "/o1", "orders/"])
+def test_what_is_no_place_is_none(text):
+    assert parted(text) is None
 
 
 def test_names_without_a_slash_stay_as_they_are():

@@ -76,6 +76,18 @@ def joined(*names: str) -> str:
     return "/".join([name.replace("%", "%25").replace("/", "%2F") for name in before] + [last])
 
 
+def parted(text: str) -> tuple[str, str] | None:
+    """Return the two names of which `joined` has made a text; None if it can have made it of none."""
+    first, slash, last = text.partition("/")
+    if not (slash and first and last):
+        return None
+    return first.replace("%2F", "/").replace("%25", "%"), last
+
+
+PARENT: Final = "parent"
+"""The header of a follow-up that names the item it came from, its node and its id, as `joined` writes it."""
+
+
 NOT_CARRIED: Final = "not-carried"
 """The header of a delivery that names those that are left out of it, as `listed` has it."""
 

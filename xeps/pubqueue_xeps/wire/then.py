@@ -26,9 +26,6 @@ __all__ = ["FollowUp", "Then"]
 
 FEATURE: Final = f"{PUBQUEUE}#then"
 
-PARENT: Final = "parent"
-"""The header of a follow-up that names the item it came from: NODE/ID, as `names.joined` writes it."""
-
 MAX_FOLLOW_UPS: Final = 998
 """Follow-ups of one item; with its end and a reply they are a commit of 1,000 parts."""
 

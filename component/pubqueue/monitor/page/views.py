@@ -26,6 +26,7 @@ from pubqueue.rules.inspect import Peek, ReadConnections, ReadHistory, ReadWorke
 from pubqueue.rules.read import ReadNodes
 from pubqueue.rules.survey import STATES as PROBLEMS
 from pubqueue.rules.survey import ReadSamples, ReadSurvey, Sort, place_of
+from pubqueue_xeps.wire.names import PARENT, parted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -201,6 +202,12 @@ class OneItem(Struct, frozen=True):
     after: int = 0
     reply: tuple[Jid, Shown] | None = None
     """Who has replied to it, and the beginning of the reply, if the user may see payloads."""
+
+    @property
+    def parent(self) -> tuple[str, str] | None:
+        """The node and the id of the item that it follows, if its publisher has named one."""
+        headers = () if self.item is None else self.item.headers
+        return next((parted(value) for name, value in headers if name == PARENT), None)
 
 
 def same(one: str, other: str) -> bool:
