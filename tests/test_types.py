@@ -11,8 +11,8 @@ from typing import assert_type
 import msgspec
 
 from pubqueue import (
-    Admin, BlockingAdmin, BlockingItem, BlockingPublisher, Item, NewItem, NotAllPublished, Published, Publisher, Refused, Release, Reply,
-    Retracted, Worker,
+    Admin, BlockingAdmin, BlockingItem, BlockingPublisher, FollowUp, Hold, Item, Items, NewItem, NotAllPublished, Published, Publisher,
+    Refused, Release, Reply, Retracted, Then, Worker,
 )
 
 
@@ -70,6 +70,15 @@ def wait(blocking: BlockingItem, error: Refused, some: NotAllPublished) -> None:
     Worker(node="jobs").run_blocking(lambda item: item.reply(item.data))
     Worker(node=["jobs", "more"], grace=timedelta(minutes=1))
     Worker(node="jobs", tls="none")  # type: ignore[arg-type]  # which is no mode
+
+
+async def follow(item: Item, items: Items[Item]) -> Then:
+    items.settle(item, Then(FollowUp("mails", 1, delay=timedelta(minutes=1))))
+    items.settle(item, 1)  # type: ignore[arg-type]
+    await item.retract(Then(FollowUp("mails", {"to": "ann"}, group="ann")))
+    Then({"to": "ann"})  # type: ignore[arg-type]
+    FollowUp("mails", 1, "b1")  # type: ignore[call-arg]
+    return Then(FollowUp("mails", 1), reply="sent", hold=Hold("seen"))
 
 
 async def operate(admin: Admin) -> None:

@@ -23,6 +23,7 @@ from pubqueue import (
 from pubqueue.testing import Service, make_item, make_items
 from pubqueue_xeps.wire.refusals import Verdict
 from pubqueue_xeps.wire.then import MAX_FOLLOW_UPS
+from pubqueue_xeps.worker.dispatcher import in_threads
 
 PAGE = ROOT / "docs/how-to/then.md"
 
@@ -283,3 +284,11 @@ async def test_one_that_cannot_be_sent_is_a_failure_of_the_handler(one, error, w
 async def test_a_held_item_is_not_deleted():
     with pytest.raises(ValueError, match="not deleted"):
         await make_item().retract(Then(hold=Hold("go")))
+
+
+async def test_a_worker_of_plain_functions_ends_its_items_so_too(service):
+    service.publish("orders", 1, id="o1")
+    with in_threads(lambda item: Then(FollowUp("bills", item.id)), 1) as handle:
+        await service.work(handle, node="orders")
+    assert service.done("orders") == ["o1"]
+    assert [one[1] for one in there(service, "bills")] == ["orders/o1"]
