@@ -56,7 +56,7 @@ async def working(service, name):
 
 
 def test_each_block_is_run():
-    assert len(FILES) == PAGE.read_text().count("```python") == 8
+    assert len(FILES) == PAGE.read_text().count("```python") == 9
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,12 @@ async def test_who_asks_gets_the_answer(service, works, asks, answer):
     async with working(service, works) as printed:
         await asyncio.to_thread(run_path, asks)
         await until(lambda: printed.getvalue() == answer)
+
+
+async def test_a_chain_gives_the_result_of_one_task_to_the_next(service):
+    service.publish("jobs", {"add": [4, 4]})
+    async with working(service, "chain.py") as printed:
+        await until(lambda: printed.getvalue() == "64\n")
 
 
 async def test_a_job_is_inserted_in_a_transaction(service):
