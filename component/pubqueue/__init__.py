@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.outbox.relay import Relay, Relayed
     from pubqueue_xeps.publisher.publisher import BlockingPublisher, Publisher
     from pubqueue_xeps.publisher.replies import Reply
+    from pubqueue_xeps.wire.joins import Join, Members
     from pubqueue_xeps.wire.names import BadCharacterError
     from pubqueue_xeps.wire.payloads.decoding import DecodeError
     from pubqueue_xeps.wire.publication import NewItem, Published, Retracted
@@ -79,10 +80,12 @@ __all__ = [
     "Item",
     "ItemDead",
     "Items",
+    "Join",
     "Level",
     "LockLost",
     "LoginFailed",
     "LoginRefused",
+    "Members",
     "Middleware",
     "NewItem",
     "Next",
@@ -138,6 +141,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "wire.payloads.decoding": ("DecodeError",),
     "wire.publication": ("NewItem", "Published", "Retracted"),
     "wire.then": ("FollowUp", "Then"),
+    "wire.joins": ("Join", "Members"),
     "wire.waits": ("Hold", "Signal", "Signaled"),
     "worker.worker": ("Worker",),
     "xep_qos.levels": ("Level", "Pending"),

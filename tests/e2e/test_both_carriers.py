@@ -98,6 +98,8 @@ COMMANDS = (
     ("signal {} b go --id s1 --json", ""),
     ("signal {} b go nope", ""),
     ("signal {} gone go", ""),
+    ("close-join {} a", "close-join"),
+    ("close-join {} gone", ""),
     ("release {} a --yes", "release"),
     ("cancel {} a gone --yes", "cancel"),
     ("cancel {} b gone --json --yes", ""),

@@ -32,8 +32,9 @@ from pubqueue.model.entities import (
     account_of,
     seconds,
 )
+from pubqueue.model.joins import Join
 from pubqueue.model.sums import sum_of
-from pubqueue.model.waits import Came, Wait, Woken
+from pubqueue.model.waits import AtDeadline, Came, Wait, Woken
 
 ELSEWHERE = NodeName("elsewhere")
 FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))
@@ -62,6 +63,7 @@ DONE = replace(LOCKED, **AS_NEW | {"state": State.DONE, "taken": after(3)} | HOW
 LED_PAST = replace(DONE, avoid=None, due=None)
 CAME = Came("s1", "yes", "{}", "boss@x", 5)
 WAIT = Wait(("yes",), 5, carry="[1]")
+JOIN = waiting(7, state=State.HELD, due=after(9), wait=Wait(("yes",), join=Join(2, 0, 2)))
 HELD = replace(FREE, state=State.HELD, due=after(9), wait=WAIT, size=3)
 
 CHANGES = {
@@ -330,6 +332,31 @@ CHANGES = {
     "it lives again elsewhere": (
         c.Revive(DEAD, ELSEWHERE),
         replace(DEAD, **AS_NEW | {"node": ELSEWHERE, "dead_letter": None}),
+    ),
+    "the members of a join are counted": (
+        c.Count(JOIN, Join(1, 1, 2, is_open=False)),
+        replace(JOIN, wait=replace(JOIN.wait, join=Join(1, 1, 2, is_open=False))),
+    ),
+    "the last of its members wakes a join": (
+        c.Count(JOIN, Join(0, 0, 2, is_open=False), wakes=True),
+        replace(
+            JOIN,
+            state=State.QUEUED,
+            due=None,
+            wait=replace(JOIN.wait, join=Join(0, 0, 2, is_open=False), woken=Woken.COUNT),
+        ),
+    ),
+    "a join dies with a member": (
+        c.Count(JOIN, Join(2, 1, 2), fails=after(3)),
+        replace(
+            JOIN,
+            due=after(3),
+            wait=replace(JOIN.wait, join=Join(2, 1, 2), then=AtDeadline.DEAD),
+        ),
+    ),
+    "a join is closed": (
+        c.CloseJoin(JOIN),
+        replace(JOIN, wait=replace(JOIN.wait, join=Join(2, 0, 2, is_open=False))),
     ),
     "it is removed": (c.RemoveItem(LOCKED), None),
     "it is done, and kept": (c.RemoveItem(LOCKED, done_at=after(3), done_by=ANN), DONE),

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from pubqueue.model import changes as c
 from pubqueue.model import transactions as t
 from pubqueue.model.entities import Affiliation, ItemId, Jid, Level, NodeName, State, Terms
+from pubqueue.model.joins import Join
 from pubqueue.model.records import Event, EventKind, PublishedByCommit, Settled
 from pubqueue.model.waits import Came, Wait
 from pubqueue.rules.event_log import CAME_BACK, EVENTS, REPLACED
@@ -116,6 +117,21 @@ TABLE = [
         ],
     ),
     (c.Wake(FREE), [reported(EventKind.WOKEN, detail="time")]),
+    (
+        replace(NEW, state=State.HELD, wait=Wait(("yes",), join=Join())),
+        [
+            Event(EventKind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0),
+            Event(
+                *(EventKind.HELD, JOBS, ItemId("i1"), 0),
+                publisher=ETL_ACCOUNT,
+                age=0,
+                detail="yes, (members)",
+            ),
+        ],
+    ),
+    (c.Count(FREE, Join(1)), []),
+    (c.Count(FREE, Join(1), wakes=True), [reported(EventKind.WOKEN, detail="count")]),
+    (c.CloseJoin(FREE), []),
     (c.Postpone(FREE, after(9)), []),
     (c.Extend(LOCKED, after(9)), []),
     (c.SetLife(LOCKED, after(9)), []),

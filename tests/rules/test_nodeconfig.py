@@ -56,6 +56,7 @@ TABLE = {
     "backoff_jitter": ("0.1", ["0", "1", "0.25"], ["", "1.01", "-0.1", "nan", "1e-1", "max"]),
     "dedup_window": ("0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
     "max_queue_requests": ("1000", ["1", "1000000"], ["0", "1000001"]),
+    "join_dead": ("wait", ["wait", "count", "fail"], ["", "1"]),
     "group_limit": ("1", ["1", "1000"], ["0", "1001", "", "max"]),
     "group_ahead": ("0", ["0", "1"], ["", "yes"]),
     "fair": ("off", ["off", "group"], ["", "1"]),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, after, window
 from harness.stores.store_contents import everything
-from stores.steps import add, items, listed, lock, make
+from msgspec.structs import replace
+from stores.steps import add, items, listed, lock, make, sweep
 
-from pubqueue.engine.listings import ItemEntries, NodeEntries
+from pubqueue.engine.listings import ItemEntries, MembersOf, NodeEntries, Orphans
 from pubqueue.engine.ports import StaleError
 from pubqueue.model import changes
 from pubqueue.model.after import after as item_after
 from pubqueue.model.entities import State
+from pubqueue.model.joins import Join
 from pubqueue.model.waits import AtDeadline, Came, Wait
 
 CAME = Came("s1", "no", '{"\u00e4": "<&>"}', "boss@x", 5)
@@ -70,6 +72,42 @@ class OfWaits:
             with pytest.raises(StaleError):
                 await make(store, change)
         assert await store.batch(everything) == before
+
+    async def test_a_join_and_its_members_are_kept_and_counted_again(self, store):
+        wait = Wait(("yes",), NOW, join=Join(2, 1, 7, is_open=False))
+        await make(store, replace(add("j", state=State.HELD, due=after(9)), wait=wait))
+        (join,) = await items(store, "j")
+        assert (join.wait, join.due, join.joins) == (wait, after(9), 0)
+        await make(store, *(replace(add(name), joins=join.seq) for name in ("a", "b", "c")))
+        await make(store, replace(add("d"), joins=join.seq + 1))
+        a, b, c, d = await items(store, "a", "b", "c", "d")
+        assert [one.joins for one in (a, b, c, d)] == [join.seq] * 3 + [join.seq + 1]
+        await make(store, changes.GiveUp(a, NOW, "x", 1), changes.RemoveItem(c))
+        assert await listed(store, MembersOf(join.seq)) == [(2, 1)]
+        assert await listed(store, MembersOf(join.seq + 1)) == [(1, 0)]
+        assert await listed(store, MembersOf(join.seq - 1)) == [(0, 0)]
+        counted = changes.Count(join, Join(1, 1, 7, is_open=False))
+        await make(store, counted)
+        assert await items(store, "j") == [item_after(counted)]
+        (dead,) = await items(store, "a")
+        assert (dead.joins, dead.state) == (join.seq, State.DEAD)
+        await make(store, changes.ReplacePayload(b, b"<other/>", b.publisher))
+        assert [one.joins for one in await items(store, "b")] == [join.seq]
+
+    async def test_members_of_a_purged_node_are_seen_when_they_are_swept(self, store):
+        await make(store, *(replace(add(name), joins=9) for name in ("a", "b")), add("c"))
+        (a,) = await items(store, "a")
+        await make(store, changes.GiveUp(a, NOW, "x", 1))
+        await make(store, changes.PurgeNode(JOBS))
+        found = await listed(store, Orphans())
+        assert {one.id: (one.joins, one.is_dead) for one in found} == {
+            "a": (9, True),
+            "b": (9, False),
+            "c": (0, False),
+        }
+        assert await listed(store, MembersOf(9)) == [(2, 1)]
+        await sweep(store, 9)
+        assert await listed(store, MembersOf(9)) == [(0, 0)]
 
     async def test_other_work_in_its_place_has_nothing_of_it(self, store):
         await make(store, add("i1"))

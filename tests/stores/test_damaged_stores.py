@@ -13,7 +13,7 @@ from harness.batches.transactions import stages
 
 from pubqueue.cli import stores
 from pubqueue.engine.ports import ForeignStoreError, StoreError
-from pubqueue.model.entities import Jid
+from pubqueue.model.entities import Awaited, ItemId, Jid, Joined
 from pubqueue.model.records import Registration
 from pubqueue.model.schedules import Definition
 from pubqueue.model.transactions import key_of
@@ -24,6 +24,8 @@ from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.checking import see_that_contents_are_sound
 
 ROOT = who(BOSS, admin=True)
+DAMAGED = "the stored content of 1 items is damaged: a of jobs"
+MISCOUNTED = "1 joins do not wait for as many members as there are: j of jobs"
 FLIP = "UPDATE {} SET payload = CAST('<jOb/>' AS BLOB) WHERE id = 'a'"
 
 
@@ -40,6 +42,34 @@ def furnished(path, *, done=False, staged=False):
             shell.batch(joins(ANN, 9))
             shell.do(retracts(ANN, "a"))
     return path
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (
+            "UPDATE item SET joins = joins | 1 << 40 WHERE id = 'a'",
+            f"{DAMAGED}; {MISCOUNTED}",
+        ),
+        (
+            "UPDATE item SET joins = joins + CASE joins & 1 WHEN 0 THEN 1 ELSE -1 END WHERE id = 'a'",
+            DAMAGED,
+        ),
+        (
+            "DELETE FROM item WHERE id = 'a'",
+            MISCOUNTED,
+        ),
+    ],
+)
+def test_a_join_that_waits_for_others_than_its_members_is_found(path, statement, found):
+    with closing(Shell(path)) as shell:
+        shell.do(a_queue())
+        shell.do(publishes("j", hold=Awaited(is_join=True)))
+        shell.do(publishes("a", "b", joins=Joined(JOBS, ItemId("j"))))
+    checks(path)
+    change(path, statement)
+    with pytest.raises(StoreError, match=rf"^{found}$"):
+        checks(path)
 
 
 def change(path, statement):

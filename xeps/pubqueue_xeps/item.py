@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from xml.etree.ElementTree import Element
 
+    from pubqueue_xeps.wire.joins import Members
     from pubqueue_xeps.wire.publication import Carry
     from pubqueue_xeps.wire.then import FollowUp
     from pubqueue_xeps.wire.times import Span, When
@@ -153,8 +154,13 @@ class ItemFacts(Content):
 
     @property
     def woken(self) -> Woken | None:
-        """What has woken the item since a handler returned Hold: "signal" or "time"; None if it was never held."""
+        """What has woken the item since it was held: "count" if all its members are done, "signal" or "time"; None if it was never held."""
         return self.delivered.wait.woken
+
+    @property
+    def members(self) -> Members | None:
+        """The members that the item waited for, as a join; None for any other item."""
+        return self.delivered.wait.members
 
     @property
     def signals(self) -> tuple[Signal, ...]:

@@ -115,6 +115,9 @@ class ItemsRow(Struct, frozen=True):
     worker: str | None
     waits_for: tuple[str, ...]
     since: datetime | None
+    members: int | None
+    dead_members: int | None
+    open: bool | None
 
 class MessagesDropRow(Struct, frozen=True):
     count: int | None
@@ -336,6 +339,7 @@ class Admin(Session):
         max: int | None = None,
     ) -> AsyncIterator[AlertsRow]: ...
     async def cancel(self, node: str, item: Sequence[str]) -> CancelRow: ...
+    async def close_join(self, node: str, item: str) -> Done: ...
     def connections(
         self,
         *,
@@ -597,6 +601,7 @@ class BlockingAdmin(BlockingSession):
         max: int | None = None,
     ) -> Iterator[AlertsRow]: ...
     def cancel(self, node: str, item: Sequence[str]) -> CancelRow: ...
+    def close_join(self, node: str, item: str) -> Done: ...
     def connections(
         self,
         *,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 OF_QUEUES: Final = frozenset(
     {
         *("lock_timeout", "lock_longest", "unused_expire", "expired", "keep_done", "max_failures"),
-        *("done_ttl", "done_max"),
+        *("done_ttl", "done_max", "join_dead"),
         *("dead_letter_node", "dead_ttl", "dead_max", "source", "filter", "backoff_min"),
         *("backoff_max", "backoff_jitter", "dedup_window", "max_queue_requests", "group_limit"),
         *(

@@ -20,7 +20,7 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, plain, stop
 from pubqueue.cli.output import Level, bad, good, look
 from pubqueue.cli.session import answering, quiet
 from pubqueue.operations.clients import CONNECTIONS, DISABLED, REGISTRATIONS
-from pubqueue.operations.items import EVENTS
+from pubqueue.operations.items import EVENTS, ITEMS
 from pubqueue.operations.model import count, moment, span, stamp
 from pubqueue.operations.nodes import NO_QUEUE, PAUSED, QUEUES
 from pubqueue.operations.service import ALERTS, FAILING, RAISED, SERVICE
@@ -69,6 +69,10 @@ MAX_REGISTRATIONS: Final = 500
 
 MAX_ALERTS: Final = 200
 """Alerts that are looked at."""
+
+MAX_HOLDING: Final = 20
+MAX_HELD: Final = 200
+"""Queues with held items, and held items of each, that are looked at."""
 
 MAX_NODES: Final = 10_000
 """Nodes that are looked at."""
@@ -273,8 +277,30 @@ async def _queues(link: Link) -> AsyncIterator[Finding]:
             *("items too large", too_large, "too_large", ""),
             "items wait that the protocol of no connected worker can carry",
         )
+    async for finding in _joins(link, queues):
+        yield finding
     if paused := [str(row["node"]) for row in queues if row["state"] != "running"]:
         yield look(PAUSED, f"paused or closed to publishers: {_named(paused)}")
+
+
+async def _joins(link: Link, queues: list[dict[str, Value]]) -> AsyncIterator[Finding]:
+    """Yield the joins that wait for dead members, among the first held items of the first queues that have some."""
+    found: list[str] = []
+    holding = [str(row["node"]) for row in queues if row.get("held")]
+    for node in holding[:MAX_HOLDING]:
+        with suppress(OperationRefused):  # the node may be gone
+            page = await link.perform(
+                ITEMS, {"node": (node,), "state": ("held",), "max": (f"{MAX_HELD}",)}
+            )
+            found += [
+                f"{row['id']} of {node} ({row['dead_members']})"
+                for row in page.rows
+                if row.get("dead_members")
+            ]
+    if found:
+        yield look("joins", f"these items wait for dead ones: {_named(found)}")
+    elif holding:
+        yield good("joins", "no item waits for dead ones")
 
 
 def _about(

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.dispatch import LOOKED_AT, give_turns, hand_out, look_around
-from pubqueue.engine.facts.queue import for_ended
+from pubqueue.engine.facts.queue import for_ended, for_joined
 from pubqueue.engine.listings import MovedTo
 from pubqueue.engine.observe import Took
 from pubqueue.engine.ports import StaleError, StoreError, UnfitError
@@ -39,6 +39,8 @@ from pubqueue.rules.damage import SETTINGS_DAMAGED
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.expire import Expire
+from pubqueue.rules.joins import CountMembers, with_counts
+from pubqueue.rules.joins import count as count_members
 from pubqueue.rules.nodes import Configure, Delete
 from pubqueue.rules.together import (
     Together,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.ports import Store, Transaction
     from pubqueue.engine.redelivery import Undelivered
     from pubqueue.engine.windows import Takers
+    from pubqueue.model.changes import Count
     from pubqueue.model.decision import Request
     from pubqueue.model.entities import Jid, Millis, NodeName
     from pubqueue.model.notices import Deliver, Notice
@@ -144,6 +147,8 @@ class Batch:
                     self._note_activity(one)
             if decision.changes:
                 self._make(at, request, decision)
+                if self._changes.joined:
+                    decision = self._count(at, request, decision)
                 for change in decision.changes:  # without a call: hardly any is of a question
                     kind = type(change)
                     if (kind in ENDINGS and change.item.headers) or (  # type: ignore[union-attr]  # these have an item
@@ -170,6 +175,20 @@ class Batch:
         except Exception as problem:  # the boundary between requests
             _log_refusal(request)
             raise SpoiltError(at) from problem
+
+    def _count(self, at: int, request: Request, decision: Decision) -> Decision:
+        """Count, in this commit, what the decision did to members of joins; a join that is complete is woken.
+
+        It is looked at after all changes of the decision, so a join that gets members and is closed at once does not wake before these.
+        """
+        try:
+            counts = count_joined(self._context, self._changes)
+        except StoreError:
+            raise
+        except Exception as problem:  # the boundary between requests
+            _log_refusal(request)
+            raise SpoiltError(at) from problem
+        return with_counts(request, decision, counts) if counts else decision
 
     def _tell_askers(self, at: int, request: Request, decision: Decision) -> Decision:
         """Publish, in this commit, how the questions have ended that the decision ends."""
@@ -280,6 +299,20 @@ class Batch:
         rows.gathering = False
 
 
+def count_joined(context: Context, changes: ChangeApplier) -> tuple[Count, ...]:
+    """Count what the changes so far did to members of joins, and return what becomes of the joins."""
+    rows, joined = context.rows, changes.joined
+    changes.joined = {}
+    met = for_joined(context, joined)
+    while rows.lacking:
+        rows.load()
+        met = for_joined(context, joined)
+    counts = count_members(met, context.now)
+    if counts:
+        changes.make(CountMembers(), counts)
+    return counts
+
+
 def decided(context: Context, request: Request) -> Decision | None:
     """Decide a request on the rows that are loaded; return None if it needs more."""
     facts_of, rule, _ = RULES[type(request)]
@@ -358,6 +391,8 @@ def run(
             raise
         except Exception as problem:  # the boundary between the requests and the deliveries
             raise UndeliverableError from problem
+    if changes.joined:  # an item that was to be delivered has ended
+        count_joined(context, changes)
     context.rows.flush()
     exact = everywhere or changes.unsure
     moments = [tx.next_due() if exact else changes.soonest_or_none()]

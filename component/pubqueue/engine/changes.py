@@ -59,9 +59,11 @@ from pubqueue.model.after import (
 )
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Affiliation, Fair, Millis, State, account_of
+from pubqueue.model.joins import NOTHING
 from pubqueue.model.schedules import Schedule
 from pubqueue.rules.dispatch import in_line
 from pubqueue.rules.event_log import EVENTS
+from pubqueue.rules.joins import passed, swept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.writes import PendingWrites
     from pubqueue.model.changes import Change, ItemChange, SubscriptionChange
     from pubqueue.model.entities import Item, Jid, Node, NodeName
+    from pubqueue.model.joins import Tally
     from pubqueue.rules.dispatch import TakeWindow
 
     Group = tuple[NodeName, str]
@@ -82,6 +85,8 @@ if TYPE_CHECKING:
         | changes.Hold
         | changes.TakeSignal
         | changes.Wake
+        | changes.Count
+        | changes.CloseJoin
         | changes.Postpone
         | changes.Extend
         | changes.SetLife
@@ -149,6 +154,8 @@ class ChangeApplier:
         self.takes = OpenWindows(takers)
         self.waits_for_room = WaitsForRoom()
         self.shares = Shares(self._cache)
+        self.joined: dict[int, Tally] = {}
+        """Joins to look at, by number, with what this batch has done to their members and not counted yet."""
         self.recalled: list[Item] = []
         """Items of which this batch has ended the locks because of earlier items of their groups (`rules.ahead`)."""
 
@@ -164,6 +171,7 @@ class ChangeApplier:
         if self.shares.of:
             self.shares.begin(now)
         self.recalled = []
+        self.joined = {}
         self.soonest = NEVER
         self.unsure = foreign or self._forgot
         self._forgot = False
@@ -362,6 +370,8 @@ class ChangeApplier:
             self._note_event(asked, change)
         if row.group:
             self._call_group(before, now)
+        if row.wait is not None or (before or row).joins:
+            self._note_joins(change, before, now)
         if row.seq not in self._pending.items:
             self._pending.items[row.seq] = before
         self._cache.numbered[row.seq] = now
@@ -379,6 +389,18 @@ class ChangeApplier:
             self._pending.count(now.node, 0, now.size - before.size)
         if before is not None and now is not None and before.acquired:
             self._note_receipts(before, now)
+
+    def _note_joins(self, change: ItemChange, before: Item | None, now: Item | None) -> None:
+        """Note what the change of a member is to its join, and a join that may be complete."""
+        member = before or now
+        if member is not None and member.joins > 0:
+            self._tally(member.joins, passed(before, now))
+        is_held = now is not None and now.state is State.HELD and type(change) is not changes.Count
+        if now is not None and is_held and now.wait is not None and now.wait.join is not None:
+            self._tally(now.seq, NOTHING)
+
+    def _tally(self, join: int, what: Tally) -> None:
+        self.joined[join] = self.joined.get(join, NOTHING) + what
 
     def _move_done(self, before: Item | None, now: Item | None) -> None:
         """Count an item that is done, or is no longer."""
@@ -483,6 +505,8 @@ class ChangeApplier:
         changes.Hold:            _item,
         changes.TakeSignal:      _item,
         changes.Wake:            _item,
+        changes.Count:           _item,
+        changes.CloseJoin:       _item,
         changes.Postpone:        _item,
         changes.Extend:          _item,
         changes.SetLife:         _item,
@@ -680,6 +704,9 @@ class ChangeApplier:
             self._cache.of[KEY_TOTALS].clear()
         elif isinstance(change, t.Sweep):  # it removes only unused apps, which no request reads
             self._cache.of[APPS].clear()
+            for orphan in change.orphans:
+                if orphan.joins > 0:
+                    self._tally(orphan.joins, swept(orphan))
         elif not isinstance(change, _UNKNOWN):
             self._cache.forget()
         if isinstance(change, changes.PurgeNode) and change.leaves is not None:

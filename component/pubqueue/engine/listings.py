@@ -452,12 +452,19 @@ class Content(Struct, frozen=True, gc=False):
     sum: int | None
     payload: bytes
     wait: Wait | None = None
+    joins: int = 0
 
 
 class Contents(Listing[Content], frozen=True, gc=False):
     """All rows of `item`, `done_item` or `staged`, with their payloads, by place; `after` is one."""
 
     table: str
+
+
+class MembersOf(Listing[tuple[int, int]], frozen=True, gc=False):
+    """How many items count for the join of this number, and how many of these are dead: one row."""
+
+    join: int
 
 
 SUMMED: Final = (

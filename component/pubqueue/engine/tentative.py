@@ -212,7 +212,8 @@ class FinalNumbers:
         if isinstance(change, c.AddItem):
             seq = self._given[change.seq] = self._numbers.take(self._tx)
             instead = self._given.get(change.instead, change.instead)
-            return replace(change, seq=seq, instead=instead)
+            joins = self._given.get(change.joins, change.joins)
+            return replace(change, seq=seq, instead=instead, joins=joins)
         item = getattr(change, "item", None)
         if item is not None and self._given and (known := self._of_item(item)) is not item:
             change = replace(change, item=known)

@@ -24,7 +24,7 @@ from pubqueue.model.records import weight
 from pubqueue.model.several_subscriptions import terms_of, together
 from pubqueue.model.sums import sum_of, with_headers
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
-from pubqueue.model.waits import NO_WAIT, Woken, size_of
+from pubqueue.model.waits import NO_WAIT, AtDeadline, Woken, size_of
 
 if TYPE_CHECKING:
     from pubqueue.model.entities import Headers, Jid, Node, NodeConfig, NodeName, Subscription
@@ -80,6 +80,10 @@ def after(change: c.ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912 
             return _with_signal(change)
         case c.Wake():
             return _woken(change.item, Woken.TIME)
+        case c.Count():
+            return _counted(change)
+        case c.CloseJoin():
+            return _closed(change.item)
         case c.Postpone():
             state = _next(change.item, Transition.POSTPONE)
             return replace(change.item, state=state, due=change.due, aside=True)
@@ -107,7 +111,7 @@ def _done(change: c.RemoveItem) -> Item:
     counts = {"acquired": item.acquired, "failed": item.failed}
     done = replace(_as_new(item, item.node, None), **counts, expires=item.expires)
     state, began = _next(item, Transition.FINISH), None if worker is None else item.taken
-    done = replace(done, state=state, taken=change.done_at, avoid=worker, due=began)
+    done = replace(done, state=state, taken=change.done_at, avoid=worker, due=began, joins=0)
     return done if item.wait is None else replace(done, wait=None, size=item.size - item.wait.size)
 
 
@@ -154,6 +158,8 @@ def _added(change: c.AddItem) -> Item:
         group=draft.group,
         size=weight(draft.payload, draft.headers) if draft.headers else len(draft.payload),
         sum=sum_of(draft.id, draft.payload, draft.group, draft.headers),
+        wait=change.wait,
+        joins=change.joins,
     )
 
 
@@ -217,6 +223,23 @@ def _with_signal(change: c.TakeSignal) -> Item:
     wait = (item.wait or NO_WAIT).with_signal(change.signal)
     more = replace(item, wait=wait, size=item.size + change.signal.size)
     return _woken(more, Woken.SIGNAL) if change.wakes else more
+
+
+def _counted(change: c.Count) -> Item:
+    item, wait = change.item, change.item.wait or NO_WAIT
+    counted = replace(item, wait=replace(wait, join=change.join))
+    if change.wakes:
+        return _woken(counted, Woken.COUNT)
+    if change.fails is None:
+        return counted
+    return replace(
+        item, due=change.fails, wait=replace(wait, join=change.join, then=AtDeadline.DEAD)
+    )
+
+
+def _closed(item: Item) -> Item:
+    wait = item.wait or NO_WAIT
+    return item if wait.join is None else replace(item, wait=replace(wait, join=wait.join.closed()))
 
 
 def _woken(item: Item, by: Woken) -> Item:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Subscription,
         Terms,
     )
+    from pubqueue.model.joins import Join
     from pubqueue.model.schedules import Schedule
     from pubqueue.model.waits import Came, Wait
 
@@ -317,7 +318,7 @@ class AddItem(Struct, frozen=True, gc=False):
 
     `seq` is its sequence number, assigned when the change is made. `instead` is the number of the
     item with the same id that it overwrites in a plain node; it takes that item's place in the
-    order of creation.
+    order of creation. `wait` is what an item in the state HELD waits for; `joins` the number of the item that waits for this one.
     """
 
     node: NodeName
@@ -330,6 +331,8 @@ class AddItem(Struct, frozen=True, gc=False):
     transaction: tuple[str, int] | None = None
     seq: int = 0
     instead: int = 0
+    wait: Wait | None = None
+    joins: int = 0
 
 
 KnownSum = tuple[int, bool, int]
@@ -398,6 +401,21 @@ class TakeSignal(Struct, frozen=True, gc=False):
 
 class Wake(Struct, frozen=True, gc=False):
     """The time of a held item is over: it waits for a worker again."""
+
+    item: Item
+
+
+class Count(Struct, frozen=True, gc=False):
+    """The members of a join are as in `join` now: it `wakes` with the last one, or is dead from `fails` on because one of them is."""
+
+    item: Item
+    join: Join
+    wakes: bool = False
+    fails: Millis | None = None
+
+
+class CloseJoin(Struct, frozen=True, gc=False):
+    """A join gets no further members."""
 
     item: Item
 
@@ -580,6 +598,8 @@ ItemChange = (
     | Hold
     | TakeSignal
     | Wake
+    | Count
+    | CloseJoin
     | Postpone
     | Extend
     | SetLife

@@ -13,7 +13,11 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from pubqueue.model.waits import Wait  # noqa: TC001  # msgspec reads it
+from pubqueue.model.joins import JoinDead
+from pubqueue.model.waits import (  # msgspec reads them
+    AtDeadline,
+    Wait,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -283,6 +287,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     max_failures: int = 20
     """Expired locks, lost workers and reported failures after which an item is dead; a plain unlock does not
     count."""
+    join_dead: JoinDead = JoinDead.WAIT
+    """What a dead item means for a join of this queue that waits for it: the join goes on waiting (`wait`), it is as if the item were done
+    (`count`), or the join is dead too (`fail`)."""
     dead_letter_node: str = ""
     """The node that receives dead items, as a publish by the owners. If it is empty, or refuses the item, the item
     stays in the queue, dead. A plain node that keeps no items passes them on to all the queues that it feeds,
@@ -579,7 +586,8 @@ class Item(Struct, frozen=True, gc=False):
     an earlier version stored it and it has not been computed since.
 
     `wait` is what it waits for in the state HELD, until `due` if that is set, and what has come for it in
-    whatever state; None for an item that was never held, and for which no signal has come.
+    whatever state; None for an item that was never held, and for which no signal has come. `joins` is the number of the item that waits
+    for this one, 0 for none.
     """
 
     seq: int
@@ -609,6 +617,7 @@ class Item(Struct, frozen=True, gc=False):
     size: int = 0
     sum: int | None = None
     wait: Wait | None = None
+    joins: int = 0
 
     @property
     def finish(self) -> Finish | None:
@@ -623,10 +632,34 @@ class Item(Struct, frozen=True, gc=False):
         return self.dead_letter.reason if self.dead_letter else self.failure or ""
 
 
+class Awaited(Struct, frozen=True, gc=False):
+    """What an item waits for from its publish on: signals, a time, or its members if it `is_join`; then no member comes if it is not open."""
+
+    signals: tuple[str, ...] = ()
+    within: Millis | None = None
+    then: AtDeadline = AtDeadline.DELIVER
+    is_join: bool = False
+    is_open: bool = True
+
+
+class Joined(Struct, frozen=True, gc=False):
+    """The join that an item counts for. With `last` no member comes after those of this publish."""
+
+    node: NodeName
+    id: ItemId
+    last: bool = False
+
+    @property
+    def place(self) -> tuple[NodeName, ItemId]:
+        """The node and the id of the join."""
+        return self.node, self.id
+
+
 class Draft(Struct, frozen=True, gc=False):
     """An item as a publisher hands it in. `id` is already chosen, by them or by the face.
 
-    `type` is the namespace of the payload; `group` is the group that the item is of, empty for none.
+    `type` is the namespace of the payload; `group` is the group that the item is of, empty for none. `hold` is what it waits for, if it is
+    held; `joins` the join that it counts for.
     """
 
     id: ItemId
@@ -637,6 +670,8 @@ class Draft(Struct, frozen=True, gc=False):
     headers: Headers = ()
     type: str = ""
     group: str = ""
+    hold: Awaited | None = None
+    joins: Joined | None = None
 
 
 # The entity that makes a request. Values only: nothing here decides anything.

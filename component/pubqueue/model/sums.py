@@ -12,6 +12,8 @@ from zlib import crc32
 from msgspec import msgpack
 from msgspec.structs import replace
 
+from pubqueue.model.joins import DAMAGED as DAMAGED_JOIN
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,7 +50,7 @@ def with_headers(item: Item, headers: Headers) -> int | None:
 
 def has_sound_head(item: Item) -> bool:
     """Return whether id, group and headers are those that were published, as far as that is known."""
-    if item.wait is not None and item.wait.damaged:
+    if (item.wait is not None and item.wait.damaged) or item.joins == DAMAGED_JOIN:
         return False
     if item.headers == UNREADABLE or not has_numbers(item):
         return False

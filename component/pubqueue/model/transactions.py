@@ -373,7 +373,10 @@ SWEPT_BYTES: Final = 16 << 20
 
 
 class Orphan(Struct, frozen=True, gc=False):
-    """An item that belongs to no node any more, by its number. Of one that waits for a reply to its author, what says so is known."""
+    """An item that belongs to no node any more, by its number. Of one that waits for a reply to its author, what says so is known.
+
+    `joins` is the join that it counts for, 0 for none.
+    """
 
     seq: int
     id: ItemId
@@ -381,6 +384,8 @@ class Orphan(Struct, frozen=True, gc=False):
     headers: Headers
     acquired: int
     failed: int
+    joins: int = 0
+    is_dead: bool = False
 
 
 class Sweep(Struct, frozen=True, gc=False):

@@ -15,6 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.model.joins import Join  # noqa: TC001  # msgspec reads it
+
 MAX_SIGNALS: Final = 64
 """Signals that are kept with an item."""
 
@@ -57,6 +59,7 @@ class Woken(StrEnum):
 
     __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
+    COUNT = "count"
     SIGNAL = "signal"
     TIME = "time"
 
@@ -82,7 +85,8 @@ class Wait(Struct, frozen=True, gc=False):
 
     It listens to `signals` since it was held at `since`, or did until it was woken; `then` is what its deadline does. `carry` is what its worker gave it to
     carry on. `came` are the signals that are kept; the first `seen` of these were shown to its worker at the last delivery. `known` are
-    the marks of earlier ones, the newest, so that a repetition of these counts once too. `woken` says what woke it last.
+    the marks of earlier ones, the newest, so that a repetition of these counts once too. `woken` says what woke it last. `join` has the
+    members that it waits for too, None if it is no join.
     """
 
     signals: tuple[str, ...] = ()
@@ -93,6 +97,7 @@ class Wait(Struct, frozen=True, gc=False):
     seen: int = 0
     known: tuple[str, ...] = ()
     woken: Woken | None = None
+    join: Join | None = None
     damaged: bool = False
     """Whether the stored column is not what was written. Nothing else of it is known then."""
 
@@ -129,7 +134,9 @@ class Wait(Struct, frozen=True, gc=False):
         over = {one.id for one in self.came[: self.seen] if one.name in heard}
         left = tuple([one for one in self.came if one.id not in over])
         marks = tuple([mark_of(one.id) for one in self.came if one.id in over])
-        return Wait(carry=self.carry, came=left, known=(*self.known, *marks)[-MAX_SIGNALS:])
+        known = (*self.known, *marks)[-MAX_SIGNALS:]
+        join = None if self.woken is Woken.COUNT else self.join
+        return Wait(carry=self.carry, came=left, known=known, join=join)
 
 
 NO_WAIT: Final = Wait()

@@ -73,6 +73,8 @@ def operator_events(asked: object, changes: Iterable[Change]) -> Iterator[Operat
 
 def _added(_asked: object, change: c.AddItem) -> Iterator[OperatorEvent]:
     yield change.node, ItemEvent.PUBLISHED, Why.NONE, 1
+    if change.wait is not None:
+        yield change.node, ItemEvent.HELD, Why.NONE, 1
 
 
 def _replaced(_asked: object, change: c.ReplacePayload) -> Iterator[OperatorEvent]:
@@ -99,7 +101,7 @@ def _held(_asked: object, change: c.Hold) -> Iterator[OperatorEvent]:
         yield change.item.node, ItemEvent.WOKEN, Why.NONE, 1
 
 
-def _woken(_asked: object, change: c.TakeSignal | c.Wake) -> Iterator[OperatorEvent]:
+def _woken(_asked: object, change: c.TakeSignal | c.Wake | c.Count) -> Iterator[OperatorEvent]:
     if isinstance(change, c.Wake) or change.wakes:
         yield change.item.node, ItemEvent.WOKEN, Why.NONE, 1
 
@@ -157,6 +159,7 @@ COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[OperatorEvent]]]] = {
     c.Hold: _held,
     c.TakeSignal: _woken,
     c.Wake: _woken,
+    c.Count: _woken,
     c.GiveUp: _gave_up,
     c.NoteLeftOut: _left_out,
     c.Revive: _revived,

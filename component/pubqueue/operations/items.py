@@ -43,6 +43,7 @@ from pubqueue.rules.dead_letters import (
     Redrive,
 )
 from pubqueue.rules.inspect import Peek, ReadHistory
+from pubqueue.rules.joins import Close
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
 from pubqueue.rules.unlock import FreeLocks
@@ -52,8 +53,9 @@ from pubqueue.rules.waits import Signal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pubqueue.model.decision import Cancelled, Redriven, Request, Signaled
+    from pubqueue.model.decision import Cancelled, Done, Redriven, Request, Signaled
     from pubqueue.model.entities import Item, Millis, Principal
+    from pubqueue.model.joins import Join
     from pubqueue.operations.model import Given, Row
 
 
@@ -107,6 +109,9 @@ ABOUT_ITEMS: Final = (
     Column("worker", "Done by", more=True),
     Column("waits_for", "Waits for", Cell.NAMES, more=True),
     Column("since", "Held since", Cell.SINCE, more=True),
+    Column("members", "Members to come", Cell.COUNT, more=True),
+    Column("dead_members", "Dead members", Cell.COUNT, more=True),
+    Column("open", "May get more members", Cell.FLAG, more=True),
 )
 
 # --- lists --------------------------------------------------------------------------------------
@@ -183,6 +188,7 @@ def _of_item(entry: replies.ItemEntry) -> Row:
         item.expires,
         *_of_finish(item),
         *_wait(item),
+        *_members(item),
     )
 
 
@@ -197,7 +203,26 @@ def _wait(item: Item) -> tuple[tuple[str, ...] | None, int | None]:
     """Return what a held item waits for, and since when."""
     if item.state is not State.HELD or item.wait is None:
         return None, None
-    return item.wait.signals, item.wait.since
+    join = item.wait.join
+    return (*item.wait.signals, *(() if join is None else (in_words(join),))), item.wait.since
+
+
+def awaited(item: Item) -> str:
+    """Return in words what a held item waits for; empty if that is only a time."""
+    return ", ".join(_wait(item)[0] or ())
+
+
+def in_words(join: Join) -> str:
+    """Return what a join waits for beside signals: `3 members, 1 dead`."""
+    dead = f", {join.dead} dead" if join.dead else ""
+    more = " and those to be added" if join.is_open else ""
+    return f"{count(join.to_come, 'member')}{dead}{more}"
+
+
+def _members(item: Item) -> tuple[int | None, int | None, bool | None]:
+    """Return how many members of a join are to come, how many of these are dead, and whether it may get more."""
+    join = None if item.wait is None else item.wait.join
+    return (None, None, None) if join is None else (join.to_come, join.dead, join.is_open)
 
 
 def _of_item_dead(entry: replies.ItemEntry) -> Row:
@@ -740,7 +765,40 @@ SIGNAL: Final = Operation(
     " Owners and publishers of the node may send signals, and the publisher of the item. `pubqueue items --state held` shows what items wait for.",
 )
 
-ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, SIGNAL, PURGE, EVENTS)
+
+def _closed(_reply: Done, given: Given) -> Answer:
+    return Answer(f"{given.one('item')} gets no more members.")
+
+
+CLOSE_JOIN: Final = Operation(
+    "close-join",
+    "Close a join",
+    "A join that waits for members, and may get more, gets no more: it goes to a worker when those that it has are done.",
+    replies.Power.NODES,
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.ITEM, "Item"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _waiting, "No item of {node} is held.", "Or the id of another item"),
+                given=(CHOSEN_FROM, ("state", State.HELD.value)),
+                title="Held items of {node}",
+                about="Choose the join.{first}",
+            ),
+        ),
+    ),
+    (),
+    lambda by, given: Close(by, node_of(given), ItemId(given.one("item"))),
+    _closed,
+    changes=True,
+    nodes=queues(about="Choose the queue."),
+    manual="Add no more members to a join.\n\n"
+    "It goes to a worker when the members that it has are done. The publisher of its members does this; do it for one that does not come back,"
+    " or to have a join looked at again after you have changed `join_dead` of its queue. Owners and publishers of the node may, and the publisher of the item.",
+)
+
+ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, SIGNAL, CLOSE_JOIN, PURGE, EVENTS)
 
 
 # Operations on dead items: list them, count them by their reasons, redrive them, discard them.

@@ -23,7 +23,7 @@ from pubqueue.model.replies import RostersWanted
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from pubqueue.model.entities import Contact, Jid, Principal
+    from pubqueue.model.entities import Contact, Item, Jid, Principal
 
 
 # Permissions: affiliation x action (XEP-0060 4.1), and the two models that extend it.
@@ -168,6 +168,25 @@ def unknown(principal: Principal, node: Node, affiliation: Affiliation) -> Refus
     """Return why the principal may not know of the node, whatever it has got there before; or None."""
     views = principal.account in node.config.policy.viewers
     return barred(standing_of(principal, affiliation), node, known=views)
+
+
+def no_way_to_item(
+    by: Principal, node: Node | None, affiliation: Affiliation, item: Item | None
+) -> Refusal | None:
+    """Return why the principal may not signal items of the node, or add members to them; the same whether the item exists or not.
+
+    Owners and publishers may, and the author of the item.
+    """
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    standing = standing_of(by, affiliation)
+    wrote_it = item is not None and item.publisher == by.account
+    admitted = Action.PUBLISH in PRIVILEGES[standing] or wrote_it
+    if (closed := barred(standing, node, known=admitted)) is not None:
+        return closed
+    if not admitted:
+        return Refusal.FORBIDDEN
+    return None if node.config.queueing else Refusal.NOT_A_QUEUE
 
 
 def may_create(principal: Principal, policy: CreationPolicy) -> bool:

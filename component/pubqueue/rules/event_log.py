@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
     from pubqueue.model.changes import Change
     from pubqueue.model.entities import Item
+    from pubqueue.model.waits import Wait
 
 
 BY_OWNER: Final = "an owner ended the lock"
 CAME_BACK: Final = "the delivery came back"
 RECALLED: Final = "an earlier item of its group came back"
 REPLACED: Final = "replaced"
+MEMBERS: Final = "(members)"
+"""Stands beside the names of signals for the members of a join; no signal has this name by chance."""
 OUTLIVED: Final = "dead for longer than it is kept, or too many dead items"
 
 
@@ -54,7 +57,10 @@ def _of(kind: EventKind, item: Item, now: Millis, detail: str = "") -> Event:
 
 def _added(_asked: object, change: changes.AddItem, _now: Millis) -> tuple[LogEntry, ...]:
     who, item = change.publisher, change.draft.id
-    return (Event(EventKind.PUBLISHED, change.node, item, 0, None, who, Millis(0)),)
+    event = Event(EventKind.PUBLISHED, change.node, item, 0, None, who, Millis(0))
+    if change.wait is None:
+        return (event,)
+    return event, replace(event, kind=EventKind.HELD, detail=awaited(change.wait))
 
 
 def _replaced(_asked: object, change: changes.ReplacePayload, now: Millis) -> tuple[LogEntry, ...]:
@@ -100,7 +106,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
 
 
 def _held(_asked: object, change: changes.Hold, now: Millis) -> tuple[LogEntry, ...]:
-    held = _of(EventKind.HELD, change.item, now, ", ".join(change.wait.signals))
+    held = _of(EventKind.HELD, change.item, now, awaited(change.wait))
     if not change.wait.is_heard:
         return (held,)
     return held, _of(EventKind.WOKEN, replace(change.item, holder=None), now, Woken.SIGNAL.value)
@@ -115,6 +121,18 @@ def _signaled(_asked: object, change: changes.TakeSignal, now: Millis) -> tuple[
 
 def _woken(_asked: object, change: changes.Wake, now: Millis) -> tuple[LogEntry, ...]:
     return (_of(EventKind.WOKEN, change.item, now, Woken.TIME.value),)
+
+
+def _counted(_asked: object, change: changes.Count, now: Millis) -> tuple[LogEntry, ...]:
+    if not change.wakes:
+        return ()
+    return (_of(EventKind.WOKEN, change.item, now, Woken.COUNT.value),)
+
+
+def awaited(wait: Wait) -> str:
+    """Return in words what an item waits for."""
+    members = () if wait.join is None else (MEMBERS,)
+    return ", ".join((*wait.signals, *members))
 
 
 def _gave_up(asked: object, change: changes.GiveUp, now: Millis) -> tuple[LogEntry, ...]:
@@ -193,6 +211,8 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     changes.Hold:            _held,
     changes.TakeSignal:      _signaled,
     changes.Wake:            _woken,
+    changes.Count:           _counted,   # each member has events of its own
+    changes.CloseJoin:       _nothing,
     changes.Postpone:        _nothing,   # it waits as before, only longer
     changes.Extend:          _nothing,
     changes.SetLife:         _nothing,

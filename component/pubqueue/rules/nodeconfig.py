@@ -24,6 +24,7 @@ from pubqueue.model.entities import (
     SendLast,
     suggestion,
 )
+from pubqueue.model.joins import JoinDead
 from pubqueue.rules import filters, shares
 from pubqueue_xeps.wire.names import CHANGED, is_clean
 
@@ -231,6 +232,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "unused_expire":              Setting(_whole_or_nothing(1, 100 * YEAR), _write_or_nothing),
     "lock_longest":               Setting(_whole_or_nothing(1, YEAR), _write_or_nothing),
     "max_failures":               Setting(whole(1, 10**6)),
+    "join_dead":                  _choice(JoinDead),
     "dead_letter_node":           _TEXT,
     "dead_ttl":                   Setting(_whole_or_nothing(1, 100 * YEAR), _write_or_nothing),
     "dead_max":                   Setting(_whole_or_nothing(1, 100_000), _write_or_nothing),

@@ -11,9 +11,13 @@ from pubqueue.model.after import waiting
 from pubqueue.model.changes import AddItem, Change, ReplacePayload
 from pubqueue.model.decision import Refusal, Refused, Request
 from pubqueue.model.entities import State, excess, later, seconds
+from pubqueue.model.joins import Join
+from pubqueue.model.waits import Wait
 from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, CreationPolicy, Others
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pubqueue.model.entities import (
         Affiliation,
         Draft,
@@ -97,6 +101,14 @@ class Fed(Struct, frozen=True, gc=False):
     is_guest: bool = False
 
 
+class JoinMet(Struct, frozen=True, gc=False):
+    """A join that a publish names, None if it does not exist; its node, and what the publisher is to that."""
+
+    node: Node | None
+    affiliation: Affiliation
+    item: Item | None
+
+
 class PublishFacts(Struct, frozen=True, gc=False):
     """The node, the principal's rights, and per draft the item that already has its id.
 
@@ -124,6 +136,8 @@ class PublishFacts(Struct, frozen=True, gc=False):
     """The queues that get the items after the commit, and a mark for that, which no other publish has."""
     allowance: Allowance | None = None
     """Of the account that created the node, or is to create it; None if it has no limits."""
+    joins: Mapping[tuple[NodeName, ItemId], JoinMet] = {}
+    """By node and id the joins that the drafts name."""
     key: KeyFacts | None = None
     """What is known of the request's key, if it has one."""
 
@@ -206,7 +220,12 @@ def new_item(draft: Draft, node: Node, publisher: Jid, now: Millis) -> AddItem:
     state, due = waiting(now, draft.delay)
     life = life_of(draft, node)
     expires = None if life is None else later(now, life)
-    return AddItem(node.name, draft, publisher, now, state, due, expires)
+    if (hold := draft.hold) is None:
+        return AddItem(node.name, draft, publisher, now, state, due, expires)
+    due = None if hold.within is None else later(now, hold.within)
+    join = Join(is_open=hold.is_open) if hold.is_join else None
+    wait = Wait(hold.signals, now, hold.then, join=join)
+    return AddItem(node.name, draft, publisher, now, State.HELD, due, expires, wait=wait)
 
 
 def life_of(draft: Draft, node: Node) -> Millis | None:

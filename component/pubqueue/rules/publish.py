@@ -19,7 +19,7 @@ from pubqueue.model.records import (
     weight,
     written,
 )
-from pubqueue.rules import access, filters, trimming
+from pubqueue.rules import access, filters, joins, trimming
 from pubqueue.rules.access import Action, AutoCreation
 from pubqueue.rules.feed import Guests, fed_on, named, refusal, too_much
 from pubqueue.rules.nodeconfig import Settings, agrees
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 # Publish to a node (XEP-0060 7.1, with the queue's rules of idempotence).
 
-OF_QUEUES: Final = "delay, priority and group apply only to queues"
+OF_QUEUES: Final = "delay, priority, group, hold and joins apply only to queues"
 """A group also to a node that only passes items on, to the queues that it feeds."""
 
 ANOTHER: Final = "there is another item {}"
@@ -100,11 +100,25 @@ def publish_alone(request: Publish, facts: PublishFacts) -> Decision:
         return _publish_plainly(request, facts, node)
     if not request.drafts:
         return refuse(Refusal.ITEM_REQUIRED)
+    numbers: Mapping[ItemId, int] | Refused = {}
+    if any(draft.hold is not None or draft.joins is not None for draft in request.drafts):
+        numbers = joins.admitted(request, facts)
+    if isinstance(numbers, Refused):
+        return Decision(numbers)
+    return _publish_to_queue(request, facts, node, numbers)
+
+
+def _publish_to_queue(
+    request: Publish, facts: PublishFacts, node: Node, numbers: Mapping[ItemId, int]
+) -> Decision:
+    """Put the items in their places in a queue; `numbers` are those of the joins of its members."""
     changes: list[Change] = []
     left: list[ItemId] = []
     replaced: list[ItemId] = []
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
         add = new_item(draft, node, request.by.account, facts.now)
+        if numbers and draft.id in numbers:
+            add = replace(add, joins=numbers[draft.id])
         place = PLACES[known, None if item is None else item.state]
         if place in TAKEN:
             refusal, words = TAKEN[place]
@@ -114,6 +128,8 @@ def publish_alone(request: Publish, facts: PublishFacts) -> Decision:
         elif place is Place.REPLACE:
             replaced.append(draft.id)
         changes += placed(place, item, add)
+    if facts.joins:
+        changes += joins.closings(request.drafts, request.by, facts.joins)
     bounded = node.config.max_items or node.config.max_bytes
     if bounded and (no_room := full(node, growth(changes))) is not None:
         return Decision(no_room)
@@ -258,7 +274,9 @@ def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is 
 
 def _is_of_queues(draft: Draft, node: Node) -> bool:
     """Return whether a draft has options that mean nothing in a plain node; a group has a meaning in the queues that a transient node feeds."""
-    return bool(draft.delay or draft.priority or (draft.group and node.config.persist_items))
+    waits = draft.hold is not None or draft.joins is not None
+    in_group = draft.group and node.config.persist_items
+    return bool(draft.delay or draft.priority or in_group or waits)
 
 
 def _closed(

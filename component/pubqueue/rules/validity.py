@@ -29,7 +29,7 @@ from pubqueue.rules.subscribers import SetSubscriptions
 from pubqueue.rules.take import MAX_WAIT
 from pubqueue.rules.together import Together, names_of
 from pubqueue.rules.unlock import FreeLocks, Touch
-from pubqueue.rules.waits import fault_of_hold, fault_of_signal
+from pubqueue.rules.waits import fault_of_awaited, fault_of_hold, fault_of_signal
 from pubqueue_xeps.wire.names import is_clean
 
 if TYPE_CHECKING:
@@ -159,9 +159,10 @@ def of_publish(request: Publish) -> Refused | None:
         return no
     for draft in drafts:
         wishes = draft.priority or draft.delay or draft.ttl is not None or draft.group
+        wishes = wishes or draft.hold is not None or draft.joins is not None
         if draft.headers and not has_clean_names(draft.headers):
             return NO_HEADER
-        if wishes and (no := _of_wishes(draft)) is not None:
+        if wishes and (no := _of_wishes(draft, request.by)) is not None:
             return no
         if not is_name(draft.id):
             return NO_ITEM_ID
@@ -184,7 +185,7 @@ def _of_key(key: PublishKey, drafts: Sequence[Draft]) -> Refused | None:
     return None
 
 
-def _of_wishes(draft: Draft) -> Refused | None:
+def _of_wishes(draft: Draft, by: Principal) -> Refused | None:
     if abs(draft.priority) > HIGHEST_PRIORITY:
         bounds = f"from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
         return Refused(
@@ -197,6 +198,14 @@ def _of_wishes(draft: Draft) -> Refused | None:
     if draft.group and not is_group(draft.group):
         reason = f"group: a name of 1 to {MAX_GROUP_LENGTH} bytes, without control characters"
         return Refused(Refusal.BAD_REQUEST, reason, setting="group")
+    if (joins := draft.joins) is not None:
+        if not is_node(joins.node) or not is_name(joins.id):
+            words = "joins: a join is named by its node and its id"
+            return Refused(Refusal.BAD_REQUEST, words, setting="joins")
+        if by.projects is not None and is_hidden(by, joins.node):
+            return NOT_THERE
+    if (hold := draft.hold) is not None:
+        return _of_span(hold.within) or fault_of_awaited(hold, draft.delay)
     return None
 
 
@@ -205,6 +214,10 @@ def of_stage(request: StagePublish) -> Refused | None:
     mark = request.mark
     if request.publish.key is not None:
         return Refused(Refusal.BAD_REQUEST, "what is staged has no key: its attempt is its key")
+    if any(draft.hold is not None or draft.joins is not None for draft in request.publish.drafts):
+        return Refused(
+            Refusal.BAD_REQUEST, "what is staged is not held, and is no member of a join"
+        )
     numbers = {"version": mark.version, "part": mark.part, "attempt": mark.attempt}
     return of_publish(request.publish) or of_app(mark) or _of_numbers(numbers)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pubqueue.model import changes as c
 from pubqueue.model.decision import Decision, Done, Refusal, Refused, Request, Signaled, refuse
 from pubqueue.model.entities import State, later
+from pubqueue.model.joins import JoinDead
 from pubqueue.model.notices import Unlocked
 from pubqueue.model.sums import DAMAGED
 from pubqueue.model.waits import (
@@ -30,20 +31,30 @@ from pubqueue.model.waits import (
     size_of,
 )
 from pubqueue.rules import access
-from pubqueue.rules.access import Action
 from pubqueue.rules.give_back import give_up
 from pubqueue.rules.room import Growth, full
 from pubqueue.rules.settle import SettleFacts, Verb, judge, to_holders
 from pubqueue_xeps.wire.names import ILLEGAL, is_clean
 
 if TYPE_CHECKING:
-    from pubqueue.model.entities import Affiliation, Item, ItemId, Millis, Node, NodeName, Principal
+    from pubqueue.model.entities import (
+        Affiliation,
+        Awaited,
+        Item,
+        ItemId,
+        Millis,
+        Node,
+        NodeName,
+        Principal,
+    )
     from pubqueue.model.waits import Wait
     from pubqueue.rules.give_back import Case
     from pubqueue.rules.room import Allowance
 
 NOTHING: Final = "hold: an item waits for a signal, for a time, or for both"
 UNANSWERED: Final = "no signal came in time"
+NOT_ALL_DONE: Final = "not all that it waits for was done in time"
+MEMBER_DIED: Final = "an item that it waits for is dead"
 
 
 class Hold(Request, frozen=True, gc=False):
@@ -105,16 +116,31 @@ def _beyond(node: Node, more: int, allowance: Allowance | None) -> Refused | Non
 
 def fault_of_hold(request: Hold) -> Refused | None:
     """Refuse names and texts beyond their bounds, and an item that would wait for nothing."""
+    if (no := _of_names(request.signals)) is not None:
+        return no
     if not request.signals and request.within is None:
         return Refused(Refusal.BAD_REQUEST, NOTHING)
-    if len(set(request.signals)) > MAX_NAMES:
+    return _of_text("carry", request.carry or "")
+
+
+def fault_of_awaited(what: Awaited, delay: Millis) -> Refused | None:
+    """Refuse to publish an item held for nothing, or for names beyond their bounds, or delayed too."""
+    if not what.signals and what.within is None and not what.is_join:
+        return Refused(Refusal.BAD_REQUEST, NOTHING)
+    if delay:
+        return Refused(Refusal.BAD_REQUEST, "hold: an item that is held is not delayed")
+    return _of_names(what.signals)
+
+
+def _of_names(signals: tuple[str, ...]) -> Refused | None:
+    if len(set(signals)) > MAX_NAMES:
         return Refused(Refusal.BAD_REQUEST, f"hold: an item waits for up to {MAX_NAMES} signals")
-    if not all(map(is_signal, request.signals)):
+    if not all(map(is_signal, signals)):
         return Refused(
             Refusal.BAD_REQUEST,
             f"signal: a name of 1 to {MAX_NAME} bytes, without control characters",
         )
-    return _of_text("carry", request.carry or "")
+    return None
 
 
 def _of_text(what: str, text: str) -> Refused | None:
@@ -155,7 +181,8 @@ class SignalFacts(Struct, frozen=True, gc=False):
 
 def signal(request: Signal, facts: SignalFacts) -> Decision:
     """Decide whether the signal is kept, and whether it wakes the item."""
-    if (no := _no_way_in(request.by, facts)) is not None:
+    no = access.no_way_to_item(request.by, facts.node, facts.affiliation, facts.item)
+    if no is not None:
         return refuse(no)
     node, item = facts.node, facts.item
     assert node is not None  # else there is no way in
@@ -178,21 +205,6 @@ def signal(request: Signal, facts: SignalFacts) -> Decision:
     return Decision(reply, (c.TakeSignal(item, came, wakes),))
 
 
-def _no_way_in(by: Principal, facts: SignalFacts) -> Refusal | None:
-    """Refuse who may not signal items of the node, whether the item exists or not."""
-    node, item = facts.node, facts.item
-    if node is None:
-        return Refusal.NODE_NOT_FOUND
-    affiliation = access.standing_of(by, facts.affiliation)
-    wrote_it = item is not None and item.publisher == by.account
-    may = Action.PUBLISH in access.PRIVILEGES[affiliation] or wrote_it
-    if (closed := access.barred(affiliation, node, known=may)) is not None:
-        return closed
-    if not may:
-        return Refusal.FORBIDDEN
-    return None if node.config.queueing else Refusal.NOT_A_QUEUE
-
-
 def fault_of_signal(request: Signal) -> Refused | None:
     """Refuse names and data beyond their bounds."""
     for what, name in (("signal", request.name), ("id", request.signal_id)):
@@ -213,4 +225,8 @@ def end(case: Case, now: Millis) -> c.Change:
     wait = case.item.wait
     if wait is not None and wait.then is AtDeadline.DISCARD:
         return c.RemoveItem(case.item)
-    return give_up(case, now, UNANSWERED, failed=case.item.failed)
+    why = UNANSWERED
+    if wait is not None and wait.join is not None:
+        fails = wait.join.dead > 0 and case.node.config.join_dead is JoinDead.FAIL
+        why = MEMBER_DIED if fails else NOT_ALL_DONE
+    return give_up(case, now, why, failed=case.item.failed)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue_xeps.item import Verb
+    from pubqueue_xeps.wire.joins import Members
     from pubqueue_xeps.wire.refusals import Outcome
     from pubqueue_xeps.wire.times import Span, When
     from pubqueue_xeps.wire.waits import Signal, Woken
@@ -167,12 +168,13 @@ def make_item(
     woken: Woken | None = None,
     signals: Iterable[Signal] = (),
     carried: object = None,
+    members: Members | None = None,
 ) -> NotedItem:
     """Return an item that has been delivered, with or without a running event loop.
 
     An Element is used as the payload, None means no payload, any other value is sent as JSON
     (XEP-0335). With `type`, a content type, it is a str, bytes or an Element. `attempt` counts from 1, `failures` is how many earlier attempts have failed,
-    `lock_timeout` is seconds, or a timedelta. `woken`, `signals` and `carried` are those of an item that was held. `async with item:` settles it as a worker does, and
+    `lock_timeout` is seconds, or a timedelta. `woken`, `signals`, `carried` and `members` are those of an item that was held. `async with item:` settles it as a worker does, and
     `await item.respond(await handler(item))` in it replies as one. To lose its lock, call
     `become("lost")`.
 
@@ -193,7 +195,9 @@ def make_item(
         publisher=publisher,
         lock=lock,
         headers=dict(new.headers or {}),
-        wait=Waited(woken, "" if carried is None else as_json(carried, "carried"), tuple(signals)),
+        wait=Waited(
+            woken, "" if carried is None else as_json(carried, "carried"), tuple(signals), members
+        ),
     )
     item = _in_a_loop(delivered, _Notes(lock.deadline))
     item.become("in hand")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pubqueue.config.nodes import Comparison, Preview
 from pubqueue.config.users import accounts_of, service_of
 from pubqueue.engine.context import now
-from pubqueue.engine.listings import SUMMED, Contents, RowSums
+from pubqueue.engine.listings import SUMMED, Contents, MembersOf, RowSums
 from pubqueue.engine.ports import StoreError
+from pubqueue.model.joins import DAMAGED
 from pubqueue.model.sums import UNREADABLE, sum_of
 from pubqueue.stores import run_read_only
 from pubqueue.stores.sqlite.in_memory import MemoryStore
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.listings import Content
     from pubqueue.engine.ports import Transaction
 
 
@@ -81,15 +83,18 @@ def see_that_contents_are_sound(tx: Transaction) -> None:
 
     """
     damaged: list[str] = []
+    joins: list[Content] = []
     for table in ("item", "done_item", "staged"):
         after: tuple[int, int] | None = None
         while rows := tx.page(Contents(table), after, AT_ONCE):
             after = rows[-1].place
+            joins += [row for row in rows if row.wait is not None and row.wait.join is not None]
             damaged += [
                 f"{row.id} of {row.node}"
                 for row in rows
                 if row.headers == UNREADABLE
                 or (row.wait is not None and row.wait.damaged)
+                or row.joins == DAMAGED
                 or row.sum not in {None, sum_of(row.id, row.payload, row.group, row.headers)}
             ]
     wrong: list[str] = []
@@ -98,13 +103,24 @@ def see_that_contents_are_sound(tx: Transaction) -> None:
         while sums := tx.page(RowSums(summed), place, 16 * AT_ONCE):
             place = sums[-1].place
             wrong += [one.name for one in sums if one.known not in {None, one.due}]
-    words = "the stored content of {} items is damaged: {}", "{} rows are damaged: {}"
+    miscounted = [f"{row.id} of {row.node}" for row in joins if _is_miscounted(tx, row)]
+    words = (
+        "the stored content of {} items is damaged: {}",
+        "{} rows are damaged: {}",
+        "{} joins do not wait for as many members as there are: {}",
+    )
     if found := [
         text.format(len(names), _names(names))
-        for text, names in zip(words, (damaged, wrong), strict=True)
+        for text, names in zip(words, (damaged, wrong, miscounted), strict=True)
         if names
     ]:
         raise StoreError("; ".join(found))
+
+
+def _is_miscounted(tx: Transaction, row: Content) -> bool:
+    """Count the members of a join again; those whose queues are to be swept are still there."""
+    join = None if row.wait is None else row.wait.join
+    return join is not None and tx.page(MembersOf(row.place[0])) != [(join.to_come, join.dead)]
 
 
 def _names(damaged: list[str]) -> str:

@@ -46,6 +46,7 @@ ELSEWHERE: Final = {
     "docs/how-to/groups-and-rates.md": "xeps/test_groups_e2e.py",
     "docs/how-to/hold.md": "testing/test_hold.py",
     "docs/how-to/then.md": "testing/test_then.py",
+    "docs/how-to/join.md": "testing/test_join.py",
     "docs/how-to/install.md": "proof/packaging/test_installed.py",
     "docs/how-to/schedules.md": "config/test_nodes.py",
     "docs/how-to/emulator.md": "faces/grpc/test_emulator.py",

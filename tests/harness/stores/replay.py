@@ -62,6 +62,10 @@ class Replay:
                 assert self.items[key] == (event.worker, event.attempt)
                 assert event.held is not None
                 self.items[key] = WAITS
+            case EventKind.HELD if event.worker is None:  # it is from its publish on
+                assert self.items[key] == WAITS
+                assert event.attempt == 0
+                self.items[key] = HELD
             case EventKind.HELD:
                 assert self.items[key] == (event.worker, event.attempt)
                 assert event.held is not None

@@ -110,6 +110,23 @@ def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
     ]
 
 
+def miscounted_joins(tx: Transaction) -> list[str]:
+    """Return a sentence for every join that counts its members wrongly. Nothing may be left to be swept."""
+    items = [item for node in nodes(tx) for item, _ in contents(tx, node.name)]
+    members = Counter(item.joins for item in items)
+    dead = Counter(item.joins for item in items if item.dead_letter is not None)
+    counted = {
+        item.seq: (item.wait.join.to_come, item.wait.join.dead)
+        for item in items
+        if item.wait is not None and item.wait.join is not None
+    }
+    return [
+        f"join {seq} counts {known} for {members[seq]} with {dead[seq]} dead"
+        for seq, known in counted.items()
+        if known != (members[seq], dead[seq])
+    ]
+
+
 def misweighed(tx: Transaction) -> list[str]:
     """Return a sentence for every item with another size than its payload and its headers have."""
     return [

@@ -23,6 +23,7 @@ from pubqueue_xeps.errors import (
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.joins import close
 from pubqueue_xeps.wire.publication import (
     NewItem,
     Published,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.client.pace import Timings
+    from pubqueue_xeps.wire.joins import Join
     from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.wire.services import Services
 
@@ -128,6 +130,16 @@ class Publications:
             node, item, there=False if first else None, locked=False if first else None
         )
 
+    async def close_join(self, joins: Join, timeout: float | None) -> bool:  # noqa: ASYNC109 - a promise
+        """Return when a join is closed, and whether it is still there; raises NoSuchNode, Refused, ServiceUnavailable or NotConfirmed."""
+        answer, _ = await self._answered(close(joins), joins.node, timeout, "close it again")
+        if not isinstance(answer, Refusal):
+            return True
+        if answer.condition != "item-not-found":
+            raise refusals.failure(answer, self._service, joins.node)
+        await self._find(joins.node, timeout)
+        return False
+
     async def signal(self, question: IqRequest, node: str, timeout: float | None) -> Element:  # noqa: ASYNC109 - a promise
         """Return the answer to a signal; raises NoSuchNode also for an item that does not exist, Refused, ServiceUnavailable or NotConfirmed."""
         answer, _ = await self._answered(question, node, timeout, "send it again under its id")
@@ -199,9 +211,14 @@ class Publications:
 
 
 def placed(services: Services, new: NewItem) -> tuple[str, NewItem]:
-    """Return the service of an item, and the item: with an id if its service depends on one. Raises ValueError for an invalid id or group."""
+    """Return the service of an item, and the item: with an id if its service depends on one.
+
+    A join, and its members, are at the service of the join's id. Raises ValueError for an invalid id or group.
+    """
     if services.is_one:
         return services.first, new
+    if new.join or new.joins is not None:
+        return _placed_by_join(services, new)
     group, name = publishing.named(new.group), publishing.identified(new.id)
     if group is not None:
         return services.place(group), new
@@ -209,6 +226,21 @@ def placed(services: Services, new: NewItem) -> tuple[str, NewItem]:
         return services.place(name), new
     name = new_id()
     return services.place_of_new(name), replace(new, id=name)
+
+
+def _placed_by_join(services: Services, new: NewItem) -> tuple[str, NewItem]:
+    if publishing.named(new.group) is not None:
+        raise ValueError(
+            "Among several services, a join or a member of one has no group: the group may be at another service."
+        )
+    if new.joins is None:
+        name = publishing.identified(new.id) or new_id()
+        return services.place(name), replace(new, id=name)
+    if new.join:
+        raise ValueError(
+            "Among several services, a join is no member of a join: their services may differ."
+        )
+    return services.place(new.joins.id), new
 
 
 def request(node: str, new: NewItem, largest: int, answer: str) -> tuple[str, IqRequest]:
@@ -219,7 +251,12 @@ def request(node: str, new: NewItem, largest: int, answer: str) -> tuple[str, Iq
     name = publishing.identified(new.id) or new_id()
     size = _size(new.payload)
     new = wrapped(new)
-    beside = publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
+    beside = publishing.beside(
+        *(new.delay, new.priority, new.ttl, new.headers, new.group),
+        hold=new.hold,
+        joins=new.joins,
+        join=bool(new.join),
+    )
     question = publication(name, node, new.payload, beside, answer)
     if len(question.body) > largest:
         raise ValueError(

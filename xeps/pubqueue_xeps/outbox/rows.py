@@ -96,6 +96,8 @@ def stored(node: str, new: NewItem, largest: int) -> tuple[str, str]:
     """
     if not node:
         raise ValueError("node is empty; it takes the name of a node")
+    if new.hold is not None or new.joins is not None or new.join:
+        raise ValueError("an item of an outbox is not held, and is no member of a join")
     name, _ = request(
         node, replace(new, id=new_id() if new.id is None else new.id), largest, publishing.KNOWN
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
     from pubqueue_xeps.client.pace import Timings
     from pubqueue_xeps.publisher.replies import Reply
+    from pubqueue_xeps.wire.joins import Join
     from pubqueue_xeps.wire.publication import NewItem, Published, Retracted
     from pubqueue_xeps.wire.requests import IqRequest
     from pubqueue_xeps.xep_qos.levels import Level
@@ -115,6 +116,11 @@ class Distribution:
             lambda publications: publications.retract(node, name, seconds),
             lambda done: done.there is True,
         )
+
+    async def close_join(self, joins: Join, seconds: float) -> bool:
+        """Close a join at its service; return whether it is still there."""
+        service = self._services.place(joins.id)
+        return await self._publications[service].close_join(joins, seconds)
 
     async def signal(self, question: IqRequest, node: str, seconds: float) -> Element:
         """Send a signal to an item, wherever it is."""

@@ -21,13 +21,19 @@ from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
 from pubqueue_xeps.client.pace import Timings
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, new_item
 from pubqueue_xeps.client.threads import Blocking, Process, blocking, takes, wait_for
-from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, ServerUnreachable
+from pubqueue_xeps.errors import (
+    ConfigurationError,
+    NotAllPublished,
+    Refused,
+    ServerUnreachable,
+)
 from pubqueue_xeps.publisher.distribution import Distribution
 from pubqueue_xeps.wire import waits
+from pubqueue_xeps.wire.joins import Join
 from pubqueue_xeps.wire.publication import carrying, new_id
 from pubqueue_xeps.wire.times import Span, span
 from pubqueue_xeps.wire.waits import as_json
-from pubqueue_xeps.xep_qos.levels import level_of
+from pubqueue_xeps.xep_qos.levels import Level, level_of
 from pubqueue_xeps.xep_qos.pending_file import PendingFile
 
 if TYPE_CHECKING:
@@ -39,8 +45,8 @@ if TYPE_CHECKING:
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.publication import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
-    from pubqueue_xeps.wire.waits import Signaled
-    from pubqueue_xeps.xep_qos.levels import Level, Pending
+    from pubqueue_xeps.wire.waits import Hold, Signaled
+    from pubqueue_xeps.xep_qos.levels import Pending
 
 
 R = TypeVar("R")
@@ -188,6 +194,8 @@ class Publisher:
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
         type: str | None = None,  # noqa: A002 - the name of the attribute
+        hold: Hold | None = None,
+        joins: Join | None = None,
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
         level: Level | str | None = None,
     ) -> Published:
@@ -203,7 +211,8 @@ class Publisher:
         `item.type`, whatever it contains; `type` replaces a header `content-type`. Without `id` the item gets a unique one. `delay` and `ttl` are
         seconds, a timedelta, or an aware datetime; `timeout` is seconds or a timedelta. `headers` (XEP-0131) are delivered
         with the payload. The node delivers items of one `group` in order, and only as many at a time as it is
-        configured to.
+        configured to. With `hold` it goes to no worker before a signal has come, or its time is over. With `joins` it is a member of a
+        join, which waits until it is done.
 
         Publishing the same id and payload again makes no second item while the first exists, or within the node's
         `dedup_window`; `duplicate` reports this. So with an `id` it is safe to publish again after any error.
@@ -221,6 +230,8 @@ class Publisher:
             "headers": headers,
             "group": group,
             "type": type,
+            "hold": hold,
+            "joins": joins,
         }
         item = carrying(new_item(payload, beside), self._carry)
         seconds, wanted = self._seconds(timeout), _level(level) or self._level
@@ -237,6 +248,9 @@ class Publisher:
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
         type: str | None = None,  # noqa: A002 - the name of the attribute
+        joins: Join | None = None,
+        then: object = None,
+        then_node: str | None = None,
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
         in_flight: int = IN_FLIGHT,
         level: Level | str | None = None,
@@ -250,6 +264,11 @@ class Publisher:
 
         If some items cannot be published, the others still are, and NotAllPublished is raised at the end; its `results`
         has the result or error of each item, in order. To publish all or none, use `pubqueue_xeps.batch`.
+
+        `then` is a payload, or a `NewItem`, for `then_node` (by default `node`): it goes to a worker once all of the items are done.
+        It is a join, opened before the items and closed when all of them are published. If the call fails, or the program is
+        killed, call it again: with ids for the items and for `then`, nothing is published or counted twice while they exist, or
+        within the `dedup_window` of their nodes.
         """
         if in_flight < 1:
             raise ValueError(f"in_flight is at least 1, not {in_flight}.")
@@ -260,8 +279,14 @@ class Publisher:
             "headers": headers,
             "group": group,
             "type": type,
+            "joins": joins,
         }
         seconds, wanted = self._seconds(timeout), _level(level) or self._level
+        if then is not None:
+            if joins is not None or wanted not in {None, Level.ASSURED}:
+                raise ValueError("then goes with no joins=, and with items that are confirmed.")
+            joins = await self._opened(then_node or node, new_item(then, {}), seconds)
+            beside["joins"] = joins
 
         def make(payload: object) -> NewItem:
             return carrying(new_item(payload, beside), self._carry)
@@ -270,7 +295,56 @@ class Publisher:
         results = await distribution.publish_each(
             node, items, make, seconds, wanted, in_flight=in_flight
         )
-        return _all_of(results, node)
+        published = _all_of(results, node)
+        if then is not None and joins is not None:
+            await self._closed(joins, seconds, is_known=bool(published))
+        return published
+
+    async def open_join(
+        self,
+        node: str,
+        payload: object,
+        *,
+        hold: Hold | None = None,
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+    ) -> Join:
+        """Publish an item that waits until its members are done, and return its name for `joins`.
+
+        Members are items of any nodes of the service that are published with `joins`: up to a million, by publishers and owners of
+        `node` and by this account. The join goes to a worker once it is closed and all of them are done; then `item.woken` is "count". A
+        member that is cancelled counts. One that is dead does not, until it is redriven and done, unless the setting
+        `join_dead` of `node` says otherwise. With `hold` a signal, or the end of its time, wakes it too.
+
+        `payload` may be a `NewItem`, with an id. Opening it again under its id changes nothing. Raises what `publish` raises.
+        """
+        return await self._opened(node, new_item(payload, {"hold": hold}), self._seconds(timeout))
+
+    async def _opened(self, node: str, item: NewItem, seconds: float) -> Join:
+        whole = carrying(replace(item, join=True), self._carry)
+        found = await self._parts().distribution.publish(node, whole, seconds, None)
+        return Join(node, found.id)
+
+    async def _closed(self, join: Join, seconds: float, *, is_known: bool) -> None:
+        """Close a join. If we have members and may not close it, it is done and gone: we had its right as its author alone."""
+        try:
+            await self._parts().distribution.close_join(join, seconds)
+        except Refused as no:
+            if no.condition != "forbidden" or not is_known:
+                raise
+
+    async def close_join(
+        self,
+        join: Join,
+        *,
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+    ) -> bool:
+        """Add no more members to a join, so that it goes to a worker once those that it has are done; return whether it is still there.
+
+        It may be repeated. Raises NoSuchNode; Refused if the item is no join, or the account may not close it, as one that is only its
+        author may not when it is gone;
+        ServiceUnavailable if the service could not be reached in time; NotConfirmed if no answer came in time.
+        """
+        return await self._parts().distribution.close_join(join, self._seconds(timeout))
 
     async def retract(
         self,
@@ -490,6 +564,8 @@ class BlockingPublisher(Blocking[Publisher]):
 
     publish = blocking(Publisher.publish)
     publish_many = blocking(Publisher.publish_many)
+    open_join = blocking(Publisher.open_join)
+    close_join = blocking(Publisher.close_join)
     retract = blocking(Publisher.retract)
     signal = blocking(Publisher.signal)
     ask = blocking(Publisher.ask)

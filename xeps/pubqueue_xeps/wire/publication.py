@@ -29,6 +29,7 @@ from pubqueue_xeps.wire.xml_text import content, kept_element, legal, xml_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue_xeps.wire.joins import Awaited, Join
     from pubqueue_xeps.wire.times import When
 
     Carry = Callable[[Mapping[str, str] | None], Mapping[str, str]]
@@ -79,6 +80,10 @@ class NewItem:
     group: str | None = None
     type: str | None = None
     """The content type of a payload that is a str, bytes or an Element."""
+    hold: Awaited | None = None
+    joins: Join | None = None
+    join: bool | None = None
+    """Whether it waits for members, which are added later. `Publisher.open_join` publishes it."""
 
 
 def wrapped(new: NewItem) -> NewItem:

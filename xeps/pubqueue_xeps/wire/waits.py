@@ -5,25 +5,26 @@ A service with the feature `urn:x-pubqueue:0#hold` keeps what comes with the ite
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from pubqueue_xeps.wire import joins
 from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import PUBQUEUE
 from pubqueue_xeps.wire.payloads.decoding import DecodeError
 from pubqueue_xeps.wire.refusals import Outcome
 from pubqueue_xeps.wire.requests import IqRequest
 from pubqueue_xeps.wire.times import read_time, until
-from pubqueue_xeps.wire.xml_text import attributes, content, legal, quote
+from pubqueue_xeps.wire.xml_text import attributes, content, legal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
     from xml.etree.ElementTree import Element
 
+    from pubqueue_xeps.wire.joins import Members
     from pubqueue_xeps.wire.times import When
 
 MAX_DATA: Final = 16_384
@@ -31,7 +32,7 @@ MAX_DATA: Final = 16_384
 
 AtDeadline = Literal["deliver", "dead", "discard"]
 
-Woken = Literal["signal", "time"]
+Woken = Literal["count", "signal", "time"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -94,11 +95,12 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """What woke an item, what it carries as JSON, and the signals that have come for it, in order."""
+    """What woke an item, what it carries as JSON, the signals that have come for it, in order, and its members if it is a join."""
 
     woken: Woken | None = None
     carry: str = ""
     signals: tuple[Signal, ...] = ()
+    members: Members | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +134,10 @@ def from_json(text: str) -> Any:  # noqa: ANN401 - any value of JSON
         raise DecodeError(f"The text is not JSON: {error}") from None
 
 
-HELD: Final = f"<hold xmlns='{PUBQUEUE}'"
 WAIT: Final = f"{{{PUBQUEUE}}}wait"
 CARRY: Final = f"{{{PUBQUEUE}}}carry"
 SIGNAL: Final = f"{{{PUBQUEUE}}}signal"
 SIGNALED: Final = f"{{{PUBQUEUE}}}signaled"
-
-
-def hold(what: Hold) -> str:
-    """Return the element of an unlock that holds the item."""
-    span = None if what.within is None else f"{math.ceil(what.within * 1000) / 1000:.3f}"
-    names = "".join(f"<signal name={quote(name)}/>" for name in what.signals)
-    carry = "" if what.carry is None else f"<carry>{content(what.carry)}</carry>"
-    return f"{HELD}{attributes(within=span, then=what.then)}>{names}{carry}</hold>"
 
 
 def read_wait(message: Element) -> Waited:
@@ -153,9 +146,10 @@ def read_wait(message: Element) -> Waited:
     if wait is None:
         return NOTHING
     woken: Woken | None = None
-    if (word := wait.get("woken")) in ("signal", "time"):
-        woken = word  # type: ignore[assignment]  # one of the two
-    return Waited(woken, wait.findtext(CARRY) or "", tuple(map(_signal, wait.iterfind(SIGNAL))))
+    if (word := wait.get("woken")) in ("count", "signal", "time"):
+        woken = word  # type: ignore[assignment]  # one of the three
+    signals = tuple(map(_signal, wait.iterfind(SIGNAL)))
+    return Waited(woken, wait.findtext(CARRY) or "", signals, joins.read_members(wait))
 
 
 NOTHING: Final = Waited()

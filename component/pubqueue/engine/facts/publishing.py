@@ -42,7 +42,7 @@ from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, Other, Others, ma
 from pubqueue.rules.audience import CROWD
 from pubqueue.rules.feed import elsewhere, follows, is_guest, too_much
 from pubqueue.rules.nodeconfig import Settings, configure
-from pubqueue.rules.publication import PLACES, TAKEN, Fed, Known, Met, PublishFacts
+from pubqueue.rules.publication import PLACES, TAKEN, Fed, JoinMet, Known, Met, PublishFacts
 from pubqueue.rules.publish import (
     JUDGED,
     ROOM,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from pubqueue.engine.context import Context
     from pubqueue.engine.working_set import WorkingSet
-    from pubqueue.model.entities import Draft, Item, Jid, Node, Principal, Subscription
+    from pubqueue.model.entities import Draft, Item, ItemId, Jid, Node, Principal, Subscription
     from pubqueue.model.notices import Audience, Everybody
     from pubqueue.model.records import Feeding, MarkedPublish, PublishKey
     from pubqueue.rules.publication import Publish
@@ -72,6 +72,20 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
+
+
+def _joins(context: Context, request: Publish) -> dict[tuple[NodeName, ItemId], JoinMet]:
+    """Return the joins that the drafts of a publish name."""
+    rows = context.rows
+    found: dict[tuple[NodeName, ItemId], JoinMet] = {}
+    for name, item in {one.joins.place for one in request.drafts if one.joins is not None}:
+        node = rows.node(name)
+        if node is None:
+            found[name, item] = JoinMet(None, Affiliation.NONE, None)
+            continue
+        affiliation = rows.affiliation(name, request.by.account)
+        found[name, item] = JoinMet(node, affiliation, rows.item(name, item))
+    return found
 
 
 # Facts for publishes, staged ones too: the items that already have the ids.
@@ -91,6 +105,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             creation=context.terms.auto_creation,
             others=others(context, request.by, NodeConfig(), request.options),
             allowance=_of_maker(context, request.by),
+            joins=_joins(context, request),
         )
     plain = not node.config.queueing
     feeding = _feeding(context, node, request) if node.config.feeds else NOTHING_FED
@@ -106,6 +121,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         followers=feeding.followers,
         mark=feeding.mark,
         allowance=context.allowance(node.creator),
+        joins=_joins(context, request),
     )
 
 

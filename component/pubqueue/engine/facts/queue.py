@@ -45,6 +45,7 @@ from pubqueue.rules.deliveries import (
 from pubqueue.rules.feed import elsewhere
 from pubqueue.rules.give_back import Case, Copy, DeadLetterPlace, Onward, room_for
 from pubqueue.rules.inspect import objection
+from pubqueue.rules.joins import Met
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.publication import Known
 from pubqueue.rules.room import STATUS_ID, truncates
@@ -70,12 +71,13 @@ from pubqueue.rules.unlock import (
 from pubqueue.rules.waits import HoldFacts, SignalFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pubqueue.engine.context import Context
     from pubqueue.engine.listings import Listing
     from pubqueue.engine.working_set import WorkingSet
     from pubqueue.model.entities import Item, ItemId, Node, Subscription
+    from pubqueue.model.joins import Tally
     from pubqueue.model.transactions import Orphan
     from pubqueue.rules.damage import ComputeSums, EndDamaged
     from pubqueue.rules.dead_letters import Cancel, Discard
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
         NoteDeliveryAnswer,
         NoteFeatures,
     )
+    from pubqueue.rules.joins import Close
     from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek, SeekItems
     from pubqueue.rules.settle import ReadHeld
     from pubqueue.rules.settle_each import SettleEach
@@ -649,7 +652,7 @@ def for_hold(context: Context, request: Hold) -> HoldFacts:
     return HoldFacts(facts, None if node is None else context.allowance(node.creator))
 
 
-def for_signal(context: Context, request: Signal) -> SignalFacts:
+def for_signal(context: Context, request: Signal | Close) -> SignalFacts:
     """Return the item, and the affiliation of who sends it a signal."""
     rows, now = context.rows, context.now
     node = rows.node(request.node)
@@ -658,6 +661,15 @@ def for_signal(context: Context, request: Signal) -> SignalFacts:
     affiliation = rows.affiliation(node.name, request.by.account)
     item, allowance = rows.item(node.name, request.id), context.allowance(node.creator)
     return SignalFacts(now, node, affiliation, item, allowance)
+
+
+def for_joined(context: Context, joined: Mapping[int, Tally]) -> list[Met]:
+    """Return the joins of these numbers, with their nodes."""
+    rows = context.rows
+    items = [(rows.item_at(seq), tally) for seq, tally in joined.items()]
+    return [
+        Met(item, None if item is None else rows.node(item.node), tally) for item, tally in items
+    ]
 
 
 def for_each(context: Context, request: SettleEach) -> tuple[SettleFacts, ...]:

@@ -20,7 +20,7 @@ from pubqueue.model.entities import ItemId, Jid, NodeName, State, is_number
 from pubqueue.monitor import asking
 from pubqueue.monitor.page import managing, plots, views
 from pubqueue.monitor.page.logins import FACE, HELD
-from pubqueue.operations.items import ALL, ITEMS
+from pubqueue.operations.items import ALL, ITEMS, awaited
 from pubqueue.operations.model import Given, Of, UnfitError
 from pubqueue.operations.searching import ANY, place_from
 from pubqueue.operations.service import worker_state
@@ -116,6 +116,7 @@ class Site:
             "n": plots.number,
             "span": plots.span,
             "moment": plots.moment,
+            "awaited": awaited,
         }
         self._files = {name: _file(name) for name in STATIC}
 

@@ -448,17 +448,17 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id));
 
 -- contents_of_item: the contents of all items, by number
-SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload, i.wait
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload, i.wait, i.joins
 FROM item i JOIN contents c ON c.id = i.node_id JOIN node n ON n.id = c.node_id
 WHERE i.seq > $1 AND $2::bigint <= 0 ORDER BY i.seq LIMIT $3;
 
 -- contents_of_done_item: the same of done items
-SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload, NULL
+SELECT i.seq, 0, n.name, i.id, coalesce(i.group_name, ''), i.headers, i.sum, i.payload, NULL, NULL
 FROM done_item i JOIN contents c ON c.id = i.node_id JOIN node n ON n.id = c.node_id
 WHERE i.seq > $1 AND $2::bigint <= 0 ORDER BY i.seq LIMIT $3;
 
 -- contents_of_staged: the contents of all staged items, by attempt and row
-SELECT s.attempt_id, s.place, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload, NULL
+SELECT s.attempt_id, s.place, s.node, s.id, coalesce(s.group_name, ''), s.headers, s.sum, s.payload, NULL, NULL
 FROM staged s WHERE (s.attempt_id, s.place) > ($1, $2) ORDER BY s.attempt_id, s.place LIMIT $3;
 
 -- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids, up to a number of

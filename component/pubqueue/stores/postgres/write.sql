@@ -181,6 +181,12 @@ UPDATE item i SET wait = v.wait FROM (
     CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
 ) v WHERE i.ctid = v.at_row;
 
+-- change_joins: the joins that new items count for
+UPDATE item i SET joins = v.joins FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[]) v(joins, seq)
+    CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
+) v WHERE i.ctid = v.at_row;
+
 -- change_payload: replace payloads
 UPDATE item i SET payload = v.payload FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bytea[], $2::bigint[]) v(payload, seq)

@@ -23,6 +23,7 @@ from pubqueue.model.entities import (
     SubscriptionState,
     Terms,
 )
+from pubqueue.model.joins import member_of
 from pubqueue.model.sums import UNREADABLE, has_key, sealed, sum_of_row, unsealed
 from pubqueue.model.transactions import OnTaken, Record, Totals
 from pubqueue.model.waits import DAMAGED, Wait
@@ -204,7 +205,8 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
         row[28],
         row[29],
         row[30],
-        None if row[31] is None else unpacked_wait(row[31]),
+        None if row[32] is None else unpacked_wait(row[32]),
+        0 if row[31] is None else member_of(row[31], row[1]),
     )
 
 

@@ -8,6 +8,7 @@ from pubqueue.engine import listings
 from pubqueue.engine.listings import UNBOUNDED, NodeBytes, NodeWinners, WinnerClass
 from pubqueue.engine.rows import Conflict
 from pubqueue.model.entities import NO_TIME, Draft, Item, ItemId, NodeName, State
+from pubqueue.model.joins import member_of, members_of
 from pubqueue.model.replies import ItemEntry
 from pubqueue.model.transactions import SWEPT_BYTES, Orphan, StagedItem, TakenId, WinnerRow
 from pubqueue.stores.sql.columns import items_of, record_of, unpacked, unpacked_wait, with_payloads
@@ -108,12 +109,29 @@ def _contents(
 ) -> list[listings.Content]:
     return [
         listings.Content(
-            (place, row), node, name, group, unpacked(headers), known, payload, unpacked_wait(wait)
+            *(
+                (place, row),
+                node,
+                name,
+                group,
+                unpacked(headers),
+                known,
+                payload,
+                unpacked_wait(wait),
+            ),
+            joins=0 if joins is None else member_of(joins, place),
         )
-        for place, row, node, name, group, headers, known, payload, wait in session.rows(
+        for place, row, node, name, group, headers, known, payload, wait, joins in session.rows(
             f"contents_of_{which.table}", *(after or (-1, -1)), limit
         )
     ]
+
+
+def _members(
+    session: SqlSession, which: listings.MembersOf, _after: object, _limit: int
+) -> list[tuple[int, int]]:
+    many, dead = session.row("count_members", *members_of(which.join))
+    return [(many, dead)]
 
 
 def _done(
@@ -229,8 +247,14 @@ def _orphans(
     session: SqlSession, _which: listings.Orphans, _after: object, limit: int
 ) -> list[Orphan]:
     return [
-        Orphan(seq, name, publisher, unpacked(headers), *counts)
-        for seq, name, publisher, headers, *counts in session.rows("orphans", limit, SWEPT_BYTES)
+        Orphan(
+            *(seq, name, publisher, unpacked(headers), acquired, failed),
+            joins=0 if joins is None else member_of(joins, seq),
+            is_dead=dead != 0,
+        )
+        for seq, name, publisher, headers, acquired, failed, joins, dead in session.rows(
+            "orphans", limit, SWEPT_BYTES
+        )
     ]
 
 
@@ -243,6 +267,7 @@ ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] 
     listings.DeadItems:             paged("dead", 0, items_of, of=SqlSession.contents_of),
     listings.WithoutSum:            _without_sum,
     listings.Contents:              _contents,
+    listings.MembersOf:             _members,
     listings.DoneItems:             _done,
     listings.DoneNamed:             _done_named,
     listings.LocksFromLast:         paged("locks_from_last", LAST_OF_ALL, items_of),

@@ -233,7 +233,7 @@ def packed_keys(keys: object) -> str:
 _ITEM: Final = """
     node_id seq id state publisher published priority due expires acquired failed released holder deadline token
     avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version group_name turn
-    failure size sum wait
+    failure size sum joins wait
 """
 
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
@@ -242,7 +242,7 @@ ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
 DONE: Final = """
     d.node_id, d.seq, d.id, 'done', d.publisher, d.published, d.priority, d.delivered, d.expires, d.acquired, d.failed, 0, NULL, NULL, d.token,
     d.worker, 0, d.done_at, d.headers, NULL, NULL, NULL, NULL, NULL, d.txn_app, d.txn_version, d.group_name, NULL,
-    NULL, d.size, d.sum, NULL
+    NULL, d.size, d.sum, NULL, NULL
 """
 """The same of an item that is done, which has no other state; the table's alias is d."""
 

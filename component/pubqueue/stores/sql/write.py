@@ -12,6 +12,7 @@ from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import KINDS, Judged
 from pubqueue.model import changes
 from pubqueue.model.entities import State, account_of
+from pubqueue.model.joins import membership
 from pubqueue.model.records import Event, EventKind
 from pubqueue.model.transactions import Abort, Commit, Moved, Restore, SetAside, Sweep
 from pubqueue.rules.event_log import REPLACED
@@ -79,6 +80,7 @@ class ItemWrites:
         self._rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._moved: list[tuple[Item, Item]] = []
         self._waits: list[Values] = []
+        self._joins: list[Values] = []
         self._sort(writes.items)
 
     def write(self) -> None:
@@ -97,12 +99,16 @@ class ItemWrites:
             self._session.many("add_large", list(self._large.items()))
         if self._waits:
             self._session.many("change_wait", self._waits)
+        if self._joins:
+            self._session.many("change_joins", self._joins)
 
     def _sort(self, writes: Sequence[Write[Item]]) -> None:
         for write in writes:
             before, now = write.before, write.after
             if now is not None and now.wait != (None if before is None else before.wait):
                 self._waits.append((packed_wait(now.wait), now.seq))
+            if now is not None and now.joins and (before is None or before.joins != now.joins):
+                self._joins.append((membership(now.joins, now.seq), now.seq))
             if before is not None and before.state is State.DONE:
                 self._bring_back(before, now)
             elif now is not None and now.state is State.DONE:

@@ -89,6 +89,9 @@ WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 -- change_wait: what items wait for, and what has come for them
 UPDATE item SET wait = ? WHERE seq = ?;
 
+-- change_joins: the joins that new items count for
+UPDATE item SET joins = ? WHERE seq = ?;
+
 -- change_payload: replace payloads
 UPDATE item SET payload = ? WHERE seq = ?;
 

@@ -65,6 +65,7 @@ FIELDS_TABLE = {
     "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
     "x-queueing#group_limit": ("text-single", "1", ["1", "1000"], ["0", "1001", "max"]),
     "x-queueing#group_ahead": ("boolean", "0", ["0", "1"], ["", "maybe"]),
+    "x-queueing#join_dead": ("list-single", "wait", ["wait", "count", "fail"], ["", "1"]),
     "x-queueing#fair": ("list-single", "off", ["off", "group"], ["", "1"]),
     "x-queueing#weights": ("text-multi", "", ["a=3"], ["a", "a=0"]),
     "x-queueing#max_bytes": ("text-single", "max", ["1", "max", "1000000000000000"], ["0", "-1", "", "1000000000000001"]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from pubqueue_xeps.wire.joins import member, published
 from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB, SHIM
 from pubqueue_xeps.wire.times import until
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
     from xml.etree.ElementTree import Element
 
+    from pubqueue_xeps.wire.joins import Awaited, Join
     from pubqueue_xeps.wire.times import When
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
@@ -52,9 +54,15 @@ def beside(
     ttl: When | None,
     given: Mapping[str, str] | None,
     group: str | None = None,
+    *,
+    hold: Awaited | None = None,
+    joins: Join | None = None,
+    join: bool = False,
 ) -> str:
     """Return the elements that go with the items of a publish; raise ValueError for an invalid number, header or group."""
-    return meta(**metadata(delay, priority, ttl, group)) + headers(given)
+    waits_for = published(hold, join=join)
+    waits_for += "" if joins is None else member(joins)
+    return meta(**metadata(delay, priority, ttl, group)) + headers(given) + waits_for
 
 
 def metadata(

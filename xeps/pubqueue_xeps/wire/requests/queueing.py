@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.wire import waits
+from pubqueue_xeps.wire import joins, waits
 from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import DATA, PUBQUEUE, PUBSUB, QUEUEING, SUBSCRIBE_OPTIONS
 from pubqueue_xeps.wire.requests import IqRequest, publishing
@@ -65,7 +65,7 @@ def fault(outcome: Outcome | None) -> str:
     if isinstance(outcome, Ending):
         return outcome.beside
     if isinstance(outcome, waits.Hold):
-        return waits.hold(outcome)
+        return joins.hold(outcome)
     return f"<outcome xmlns='{PUBQUEUE}'{attributes(**outcome.attributes())}/>"
 
 

@@ -199,7 +199,10 @@ WORDS: Final = {full(word): listed for word, listed in {
     "x:meta":         _words("priority delay ttl group"),
     "x:lock":         _words("token"),
     "x:outcome":      _words("type delay reason"),
-    "x:hold":         _words("within then", "x:signal x:carry"),
+    "x:hold":         _words("within then", "x:signal x:carry x:join"),
+    "x:join":         _words("closed"),
+    "x:joins":        _words("node item last"),
+    "x:close-join":   _words("node item"),
     "x:carry":        _words(""),
     "x:then":         _words("node priority delay ttl group", None),
     "x:signal":       _words("node item name id"),
@@ -251,6 +254,8 @@ VALUES: Final = {(full(tag), full(name)): values for (tag, name), values in {
     ("p:retract", "notify"): _BOOLEAN,
     ("x:commit", "progress"): _BOOLEAN,
     ("b:order", "desc"):     _BOOLEAN,
+    ("x:join", "closed"):    _BOOLEAN,
+    ("x:joins", "last"):     _BOOLEAN,
 }.items()}
 """The values of attributes that no reader and no rule checks."""
 # fmt: on

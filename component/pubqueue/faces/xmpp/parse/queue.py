@@ -16,11 +16,22 @@ from pubqueue.faces.xmpp.xml.refusals import (
     StanzaError,
     bad_request,
 )
-from pubqueue.model.entities import NO_TIME, Draft, Headers, ItemId, Millis, NodeName, account_of
+from pubqueue.model.entities import (
+    NO_TIME,
+    Awaited,
+    Draft,
+    Headers,
+    ItemId,
+    Joined,
+    Millis,
+    NodeName,
+    account_of,
+)
 from pubqueue.model.transactions import Mark, OnTaken, Totals, key_of
 from pubqueue.model.waits import AtDeadline
 from pubqueue.rules.commit import CommitVersion, Part
 from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.joins import Close
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
@@ -207,6 +218,9 @@ def records(iq: Iq) -> ListTransactions | StanzaError:
 
 ITEM_LEVEL: Final = 4
 
+HOLD: Final = ns.tag(ns.PUBQUEUE, "hold")
+JOIN: Final = ns.tag(ns.PUBQUEUE, "join")
+
 OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
 ANSWER: Final = ns.tag(ns.PUBQUEUE, "answer")
@@ -256,6 +270,8 @@ class _Meta:
     ttl: Millis | None = None
     headers: Headers = ()
     group: str = ""
+    hold: Awaited | None = None
+    joins: Joined | None = None
 
 
 def _meta(iq: Iq) -> _Meta | StanzaError:
@@ -301,9 +317,32 @@ def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
     return given if isinstance(given, StanzaError) else replace(found, headers=given)
 
 
+def _with_hold(found: _Meta, element: Element) -> _Meta | StanzaError:
+    """Read what the items wait for from their publish on; an extension of ours."""
+    joins = [child for child in element.children if child.tag == JOIN]
+    try:
+        names, carry = _waits_for(element, JOIN)
+        then = AtDeadline(element.get("then") or AtDeadline.DELIVER.value)
+        within = span_of(element.get("within"))
+    except ValueError as problem:
+        return bad_request(text=f"hold: {problem}")
+    if carry is not None:
+        return bad_request(text="hold: what is published carries its payload")
+    is_open = not joins or joins[0].get("closed") not in {"1", "true"}
+    return replace(found, hold=Awaited(names, within, then, bool(joins), is_open))
+
+
+def _with_joins(found: _Meta, element: Element) -> _Meta | StanzaError:
+    """Read the join that the items count for; an extension of ours."""
+    place = NodeName(element.get("node") or ""), ItemId(element.get("item") or "")
+    return replace(found, joins=Joined(*place, last=element.get("last") in {"1", "true"}))
+
+
 _BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {
     ns.tag(ns.PUBQUEUE, "meta"): _with_meta,
     payload.TAG: _with_headers,
+    HOLD: _with_hold,
+    ns.tag(ns.PUBQUEUE, "joins"): _with_joins,
     OPTIONS: lambda found, _options: found,  # read by itself
 }
 
@@ -330,18 +369,22 @@ def _draft(iq: Iq, around: Element, element: Element, meta: _Meta) -> Draft | St
     if not element.children:
         if element.text.strip():
             return INVALID_PAYLOAD
-        return Draft(ItemId(item), b"", *_metadata(meta), "", meta.group)
+        return Draft(ItemId(item), b"", *_metadata(meta), "", *_of_queue(meta))
     if len(element.children) > 1 or element.text.strip():
         return INVALID_PAYLOAD
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
         return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
     payload = iq.cut(around, element, element.children[0])
     space = element.children[0].tag.rpartition(" ")[0]
-    return Draft(ItemId(item), payload, *_metadata(meta), space, meta.group)
+    return Draft(ItemId(item), payload, *_metadata(meta), space, *_of_queue(meta))
 
 
 def _metadata(meta: _Meta) -> tuple[int, Millis, Millis | None, Headers]:
     return meta.priority, meta.delay, meta.ttl, meta.headers
+
+
+def _of_queue(meta: _Meta) -> tuple[str, Awaited | None, Joined | None]:
+    return meta.group, meta.hold, meta.joins
 
 
 # Reads retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and our extensions touch and redrive.
@@ -474,8 +517,8 @@ def _named_lock(iq: Iq, wait: Element) -> int | None:
     return token
 
 
-def _waits_for(wait: Element) -> tuple[tuple[str, ...], str | None]:
-    """Return the names of the signals, and what the item carries."""
+def _waits_for(wait: Element, beside: str = "") -> tuple[tuple[str, ...], str | None]:
+    """Return the names of the signals, and what the item carries; elements of the tag `beside` are read by themselves."""
     names: list[str] = []
     carry = None
     for child in wait.children:
@@ -483,7 +526,7 @@ def _waits_for(wait: Element) -> tuple[tuple[str, ...], str | None]:
             names.append(child.get("name") or "")
         elif child.tag == ns.tag(ns.PUBQUEUE, "carry") and carry is None:
             carry = child.text
-        else:
+        elif child.tag != beside:
             raise ValueError("it contains signals, and one carry at most")
     return tuple(names), carry
 
@@ -498,6 +541,16 @@ def signal(iq: Iq) -> Request | StanzaError:
     if not item:
         return ITEM_REQUIRED
     return Signal(iq.by, node, ItemId(item), name, words.text, words.get("id") or iq.new_id())
+
+
+def close_join(iq: Iq) -> Request | StanzaError:
+    """Read that a join gets no further members; an extension of ours."""
+    words = iq.child
+    node = node_of(words)
+    if isinstance(node, StanzaError):
+        return node
+    item = words.get("item")
+    return Close(iq.by, node, ItemId(item)) if item else ITEM_REQUIRED
 
 
 def touch(iq: Iq) -> Request | StanzaError:

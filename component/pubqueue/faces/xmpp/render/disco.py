@@ -76,6 +76,7 @@ FEATURES: Final = (
     replies.PROGRESS,
     replies.HOLD,
     replies.THEN,
+    replies.JOINS,
     *pages.FEATURES,
     ns.COMMANDS,
     ns.RSM,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.model.entities import Headers, Item, Jid
+    from pubqueue.model.joins import Join
     from pubqueue.model.waits import Wait
 
 # the constant parts
@@ -220,7 +221,14 @@ def _waited(wait: Wait) -> str:
             for one in wait.came
         ]
     )
-    return f'<wait xmlns="{ns.PUBQUEUE}"{woken}>{carry}{came}</wait>'
+    members = "" if wait.join is None else _members(wait.join)
+    return f'<wait xmlns="{ns.PUBQUEUE}"{woken}>{carry}{came}{members}</wait>'
+
+
+def _members(join: Join) -> str:
+    """Return how many members of a join are to come, how many of these are dead, and how many there were."""
+    is_open = ' open="true"' if join.is_open else ""
+    return f'<join to-come="{join.to_come}" dead="{join.dead}" total="{join.total}"{is_open}/>'
 
 
 def _late(published: Millis, service: str) -> str:

@@ -376,6 +376,7 @@ FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 PROGRESS: Final = f"{ns.PUBQUEUE}#commit-progress"
 HOLD: Final = f"{ns.PUBQUEUE}#hold"
 THEN: Final = f"{ns.PUBQUEUE}#then"
+JOINS: Final = f"{ns.PUBQUEUE}#joins"
 
 
 def skipped(reply: Skipped) -> str:

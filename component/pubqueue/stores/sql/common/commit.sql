@@ -78,10 +78,10 @@ DELETE FROM txn WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id
 DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
 -- orphans: a slice of the items whose contents belong to no node, and of their bytes; headers of those that have not died and wait for a reply
-SELECT seq, id, publisher, headers, acquired, failed FROM (
-    SELECT seq, id, publisher, headers, acquired, failed, sum(size) OVER (ORDER BY seq) - size AS before FROM (
+SELECT seq, id, publisher, headers, acquired, failed, joins, dead FROM (
+    SELECT seq, id, publisher, headers, acquired, failed, joins, dead, sum(size) OVER (ORDER BY seq) - size AS before FROM (
         SELECT i.seq, i.id, i.publisher, CASE WHEN i.death IS NULL AND i.headers LIKE '%"reply-to"%' THEN i.headers END AS headers,
-            i.acquired, i.failed, i.size
+            i.acquired, i.failed, i.joins, CASE WHEN i.death IS NULL THEN 0 ELSE 1 END AS dead, i.size
         FROM contents c %(join)s item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
     ) AS found
 ) AS summed WHERE before < $2;

@@ -267,3 +267,7 @@ FROM txn WHERE id > $1 AND $2 = '' ORDER BY id LIMIT $3;
 -- txn_without_sum: versions that have no checksum
 SELECT id, '', sum, app_id, version, owner, immediate, began, until, committed, on_taken, dead_letter_node
 FROM txn WHERE sum IS NULL ORDER BY id + 0 LIMIT $1;
+
+-- count_members: how many items have a join, by the columns that those of its members may be, and how many of these are dead
+SELECT (SELECT count(*) FROM item WHERE joins >= $1 AND joins < $2),
+    (SELECT count(*) FROM item WHERE joins >= $1 AND joins < $2 AND death IS NOT NULL);
