@@ -269,6 +269,27 @@ def test_a_member_of_a_join_that_is_gone_ends_as_any_other(shell):
     assert state(shell) == (State.HELD, 0, 0)
 
 
+def test_two_instances_end_the_last_two_members(shell, request, tmp_path):
+    place = (
+        request.getfixturevalue("postgres").address
+        if "Postgres" in type(shell).__name__
+        else tmp_path / "queue.db"
+    )
+    other = type(shell)(place)
+    try:
+        shell.do(a_join())
+        other.do(members("a", "b"))
+        shell.do(members("c", last=True))
+        for one, name in ((other, "a"), (shell, "b")):
+            assert refusal(one.do(retracts(ETL, name))) is None
+        assert state(other) == state(shell) == (State.HELD, 1, 0)
+        other.do(retracts(ETL, "c"))
+        assert state(shell) == (State.QUEUED, 0, 0)
+        assert shell.do(signals(REST, "late", node=ENDS)).wakes is False
+    finally:
+        other.close()
+
+
 def refusal(reply):
     return reply.refusal if isinstance(reply, Refused) else None
 

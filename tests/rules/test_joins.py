@@ -23,7 +23,7 @@ from pubqueue.model.entities import (
 )
 from pubqueue.model.joins import MAX_MEMBERS, NOTHING, Join, JoinDead, Tally
 from pubqueue.model.transactions import Mark, Orphan
-from pubqueue.model.waits import DAMAGED, AtDeadline, Came, Wait, Woken
+from pubqueue.model.waits import DAMAGED, MAX_OF_JOIN, AtDeadline, Came, Wait, Woken
 from pubqueue.rules import joins, waits
 from pubqueue.rules.give_back import Case
 from pubqueue.rules.joins import Close, Met
@@ -209,6 +209,17 @@ def test_a_closed_join_is_closed_again_to_have_it_looked_at():
         Close(who(BOSS), ENDS, ItemId("rest")), SignalFacts(NOW, queue(name=ENDS), OWNER, closed)
     )
     assert (decision.reply, decision.changes) == (Done(), (c.CloseJoin(closed),))
+
+
+def test_a_join_keeps_fewer_bytes_of_signals():
+    most = Came("s1", "a", "x" * (MAX_OF_JOIN - len("s1aboss@x")), "boss@x", NOW)
+    assert Wait(join=Join()).has_room(most)
+    assert not Wait(join=Join()).has_room(replace(most, data=f"{most.data}x"))
+    assert Wait().has_room(replace(most, data=f"{most.data}x"))
+    signal = waits.Signal(who(BOSS), ENDS, ItemId("rest"), "a", "x" * MAX_OF_JOIN, "s1")
+    decision = waits.signal(signal, SignalFacts(NOW, queue(name=ENDS), OWNER, a_join()))
+    assert decision.reply.refusal is Refusal.TOO_MANY_SIGNALS
+    assert str(MAX_OF_JOIN) in decision.reply.reason
 
 
 # --- the machine --------------------------------------------------------------------------------

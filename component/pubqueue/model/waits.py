@@ -23,6 +23,9 @@ MAX_SIGNALS: Final = 64
 MAX_KEPT: Final = 65_536
 """Bytes of the ids, names and data of these in total."""
 
+MAX_OF_JOIN: Final = 8_192
+"""The same of an item that waits for members: one request may end members of 500 joins, and each of these rows is written for that."""
+
 MAX_DATA: Final = 16_384
 """Bytes of the data of one signal, and of what an item carries, as they are sent."""
 
@@ -118,7 +121,8 @@ class Wait(Struct, frozen=True, gc=False):
     def has_room(self, one: Came) -> bool:
         """Return whether the signal can be kept beside the others."""
         kept = sum(each.size for each in self.came)
-        return len(self.came) < MAX_SIGNALS and kept + one.size <= MAX_KEPT
+        most = MAX_KEPT if self.join is None else MAX_OF_JOIN
+        return len(self.came) < MAX_SIGNALS and kept + one.size <= most
 
     def with_signal(self, one: Came) -> Wait:
         """Return the same with one more signal."""

@@ -23,6 +23,7 @@ from pubqueue.model.waits import (
     MAX_KEPT,
     MAX_NAME,
     MAX_NAMES,
+    MAX_OF_JOIN,
     MAX_SIGNALS,
     NO_WAIT,
     AtDeadline,
@@ -195,7 +196,8 @@ def signal(request: Signal, facts: SignalFacts) -> Decision:
         return Decision(Signaled(node.name, item.id, item.state, again=True))
     came = Came(request.signal_id, request.name, request.data, request.by.account, facts.now)
     if not wait.has_room(came):
-        reason = f"an item keeps up to {MAX_SIGNALS} signals with {MAX_KEPT} bytes in all"
+        most = MAX_KEPT if wait.join is None else MAX_OF_JOIN
+        reason = f"an item keeps up to {MAX_SIGNALS} signals with {most} bytes in all"
         return refuse(Refusal.TOO_MANY_SIGNALS, reason)
     if (no_room := _beyond(node, came.size, facts.allowance)) is not None:
         return Decision(no_room)
