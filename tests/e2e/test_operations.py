@@ -567,6 +567,46 @@ async def test_a_doctor_finds_what_is_wrong(server, tmp_path):
         assert (await root.says("doctor")).code == 0
 
 
+def published(item, beside):
+    made = f"<publish node='jobs'><item id='{item}'>{JOB}</item></publish>"
+    return f"<pubsub xmlns='{PUBSUB}'>{made}{beside}</pubsub>"
+
+
+def retract(item):
+    return f"<pubsub xmlns='{PUBSUB}'><retract node='jobs'><item id='{item}'/></retract></pubsub>"
+
+
+async def test_a_join_that_waits_for_a_dead_item_is_seen_and_goes_on(server, tmp_path):
+    root = Operator(server)
+    async with work(server, tmp_path) as (_, boss, bee):
+        join = f"<hold xmlns='{OURS}'><signal name='now'/><join/></hold>"
+        member = f"<joins xmlns='{OURS}' node='jobs' item='r1'/>"
+        assert condition(await boss.ask("set", published("r1", join))) == "result"
+        assert condition(await boss.ask("set", published("m1", member))) == "result"
+        assert condition(await bee.ask("set", retract("a2"))) == "result"
+        await bee.next_message()  # that a2 is retracted
+        await bee.next_message()  # m1
+        assert condition(await bee.ask("set", unlock("m1", "reject", "no ink"))) == "result"
+        await bee.next_message()  # that it is unlocked
+
+        (row,) = await root.rows("items", "jobs", "--state", "held")
+        assert (row["id"], row["members"], row["dead_members"], row["open"]) == ("r1", 1, 1, True)
+        assert row["waits_for"] == ["now", "1 member, 1 dead and those to be added"]
+        assert "1 member, 1 dead" in await root.does("items", "jobs", "--state", "held")
+        (finding,) = [row for row in await root.rows("doctor") if row["about"] == "joins"]
+        assert finding["level"] == "look"
+        assert finding["says"] == "these items wait for dead ones: r1 of jobs (1)"
+
+        assert "r1 gets no more members" in await root.does("close-join", "jobs", "r1")
+        await root.does("redrive", "jobs", "m1", "--yes")
+        await bee.next_message()  # m1 once more
+        assert condition(await bee.ask("set", retract("m1"))) == "result"
+        wait = None
+        while wait is None:
+            wait = (await bee.next_message()).find(f".//{{{OURS}}}wait")
+        assert wait.get("woken") == "count"
+
+
 async def test_a_doctor_on_the_host_looks_at_the_store(prosody, tmp_path):
     root = Operator(prosody)
     async with component(prosody, tmp_path, CONFIG):
