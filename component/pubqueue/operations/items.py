@@ -71,7 +71,7 @@ CHOICES: Final = (
     (State.LOCKED.value, "Items that workers hold"),
     (State.QUEUED.value, "Items that wait"),
     (State.DELAYED.value, "Items that wait for a time"),
-    (State.HELD.value, "Items that are held for a signal"),
+    (State.HELD.value, "Items that are held for a signal or for others"),
     (State.DONE.value, "Items that are done and kept"),
     (ALL, "All items but those that are done"),
 )
