@@ -41,7 +41,11 @@ QUEUES: Final[tuple[tuple[str, str, Callable[[NodeEntry, Millis], float]], ...]]
     ("queue_depth", "Items that wait for delivery.", lambda one, _: one.queued),
     ("queue_in_flight", "Items locked to a worker.", lambda one, _: one.locked),
     ("queue_delayed", "Items that wait for a delay or a retry.", lambda one, _: one.delayed),
-    ("queue_held", "Items that are held for a signal, a time, or other items.", lambda one, _: one.held),
+    (
+        "queue_held",
+        "Items that are held for a signal, a time, or other items.",
+        lambda one, _: one.held,
+    ),
     ("queue_dead", "Dead items.", lambda one, _: one.dead),
     ("queue_done", "Done items that the queue keeps.", lambda one, _: one.node.done),
     (
