@@ -22,6 +22,7 @@ from pubqueue.faces.grpc.wire import (
     node_of,
     topic_of,
     v1,
+    waited,
 )
 from pubqueue.model.entities import DELIVERIES, DIED_IN, NodeName
 from pubqueue.rules.nodeconfig import OWN
@@ -370,7 +371,7 @@ def written(item: Item, payload: bytes, body: Body | None = None) -> v1.PubsubMe
     if payload == STATUS:
         found = StoredMessage(b"", {EVENT: "truncated"})
     else:
-        found.attributes.update(_of_death(item))
+        found.attributes.update(_of_death(item) | waited(item))
     message = v1.PubsubMessage(
         data=found.data,
         attributes=found.attributes,

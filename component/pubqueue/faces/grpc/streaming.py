@@ -21,6 +21,7 @@ from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, Verdict
 from pubqueue.faces.grpc.wire import v1
 from pubqueue.model.decision import Taken
 from pubqueue.model.entities import seconds
+from pubqueue.model.waits import size_of
 from pubqueue.rules.take import MAX_WAIT, Take
 
 if TYPE_CHECKING:
@@ -264,10 +265,11 @@ def _sent(stream: _Stream, items: Sequence[tuple[Item, bytes]]) -> list[v1.Strea
     size = 0
     for item, payload in items:
         stream.call.backend.outstanding.add(item, stream.credit)
-        if not answers or size + len(payload) > MAX_ANSWER_BYTES:
+        own = len(payload) + size_of(item.wait)
+        if not answers or size + own > MAX_ANSWER_BYTES:
             answers.append(_answer(stream))
             size = 0
-        size += len(payload)
+        size += own
         answers[-1].received_messages.append(received(item, payload, stream.node))
     return answers
 

@@ -410,7 +410,8 @@ def read(given: wire.tech.PubsubMessage) -> wire.StoredMessage:
 def written(item: Item, payload: bytes, body: Body | None = None) -> wire.tech.PubsubMessage:
     """Return the message of an item; `body`, if its payload was unwrapped already."""
     found = wire.message_of(payload, item.headers, body)
-    labels = [_label(key, value, found.numbers) for key, value in found.attributes.items()]
+    shown = found.attributes | wire.waited(item)
+    labels = [_label(key, value, found.numbers) for key, value in shown.items()]
     return wire.tech.PubsubMessage(data=found.data, label=labels, message_id=item.id)
 
 

@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from msgspec import Struct
 
 from pubqueue.faces.grpc.statuses import invalid, unimplemented
+from pubqueue.faces.waiting import came_for
 from pubqueue.model.entities import MAX_GROUP_LENGTH, Draft, ItemId, Jid, NodeName, account_of
 from pubqueue.rules.settle_each import LockName
 from pubqueue.rules.validity import is_group
@@ -412,6 +413,12 @@ NUMBERS: Final = "x-pubqueue-numbers"
 ORDERING: Final = "x-pubqueue-key"
 """The header with the ordering key."""
 
+WOKEN: Final = f"{OWN}woken"
+"""The attribute that says what has woken an item that was held."""
+
+WAITED: Final = f"{OWN}waited"
+"""The attribute with what has come for it, as JSON. Both are added to a message as it is sent, and no item has them as headers."""
+
 MAX_KEY_LENGTH: Final = 256
 MAX_VALUE_LENGTH: Final = 1_024
 MAX_ATTRIBUTES: Final = 100
@@ -483,6 +490,14 @@ def message_of(payload: bytes, headers: Headers, body: Body | None = None) -> St
     if body.type is not None:
         shown[CONTENT_TYPE] = body.type
     return StoredMessage(body.data, shown, key, numbers)
+
+
+def waited(item: Item) -> dict[str, str]:
+    """Return the attributes of an item that has waited, or for which a signal has come: what woke it, and what has come."""
+    if item.wait is None:
+        return {}
+    woken = {} if item.wait.woken is None else {WOKEN: item.wait.woken.value}
+    return {**woken, WAITED: came_for(item.wait)}
 
 
 def _check_attributes(attributes: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from pubqueue.faces.http.host import split
 from pubqueue.faces.http.problems import ProblemError, bad_request
 from pubqueue.faces.rest.links import OF_ANSWERS, OF_MESSAGES
+from pubqueue.faces.waiting import came_for
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, account_of, seconds
 from pubqueue_xeps.wire.names import ILLEGAL, is_clean
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
@@ -179,8 +180,14 @@ _DISPOSITION: Final = re.compile(r"\s*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*((?:;.*)?
 UNTYPED: Final = "application/octet-stream"
 """The content type of a body whose publisher gave none, or an empty one."""
 
+MAX_WAITED: Final = 4_096
+"""Bytes of the header with what has come for an item; many clients and proxies read few more. More is at the link `waited` alone."""
+
 OWN_RELATIONS: Final = frozenset(
-    {"acknowledgement", "acknowledge-next", "consume-next", "consumer", "generator", "next", "self"}
+    {
+        *("acknowledgement", "acknowledge-next", "consume-next", "consumer", "generator"),
+        *("hold", "next", "self", "signal", "waited"),
+    }
 )
 """Relations of links that the service adds to a message. Links of publishers with one of these are not passed on."""
 
@@ -235,10 +242,20 @@ def headers_of(item: Item, reply_url: Callable[[str], str]) -> list[tuple[str, s
         found.append(("Message-Attempt", f"{item.acquired}"))
     if item.failed:
         found.append(("Message-Failed", f"{item.failed}"))
+    if item.wait is not None:
+        found += woken_of(item)
+        if len(came := came_for(item.wait)) <= MAX_WAITED:
+            found.append(("Message-Waited", came))
     found += [row for given in item.headers for row in fields_for(*given, reply_url)]
     if all(name != DISPOSITION for name, _ in found):
         found.append((DISPOSITION, ATTACHED))
     return found
+
+
+def woken_of(item: Item) -> list[tuple[str, str]]:
+    """Return the header that says what has woken an item, if it was held."""
+    wait = item.wait
+    return [] if wait is None or wait.woken is None else [("Message-Woken", wait.woken.value)]
 
 
 def fields_for(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:

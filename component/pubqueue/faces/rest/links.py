@@ -159,6 +159,8 @@ OF_ANSWERS: Final = frozenset(
         "failed",
         "deadline",
         "gap",
+        "woken",
+        "waited",
         "content-location",
     )
 )

@@ -162,6 +162,8 @@ class RestPusher:
         links = [Link("generator", prefix + path(*place))]
         if is_star:
             links.insert(0, Link("self", prefix + path(*place, "messages", item.id)))
+        if item.wait is not None:
+            links.append(Link("waited", prefix + path(*place, "messages", item.id, "waited")))
         found += [("Link", str(link)) for link in links]
         return [*found, ("Content-Type", kind), ("User-Agent", AGENT)]
 

@@ -12,9 +12,12 @@ from msgspec import Struct
 
 from pubqueue.faces.stomp.codec import V10, V12, Frame
 from pubqueue.faces.stomp.refusals import Message, Problem, refused_word
+from pubqueue.faces.waiting import THENS, came_for, names_in, then_of
 from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis, NodeName, account_of, seconds
+from pubqueue.model.waits import AtDeadline
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.waits import Hold, Signal
 from pubqueue_xeps.wire.names import ILLEGAL, NOT_CARRIED, joined, listed
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
 DESTINATION: Final = "destination"
 TYPE: Final = "destination-type"
 """Artemis' word for the kind of the node."""
+WOKEN: Final = "woken"
+"""What has woken an item that was held."""
+WAITED: Final = "waited"
+"""What has come for it, as JSON."""
 
 
 class _Wishes(Struct, gc=False):
@@ -128,6 +135,8 @@ ROWS: Final[Mapping[str, _Row]] = MappingProxyType({
     "published":            _Row(),
     "deadline":             _Row(),
     NOT_CARRIED:            _Row(),
+    WOKEN:                  _Row(),
+    WAITED:                 _Row(),
 })
 # fmt: on
 """Headers with a meaning here; every other is a header of the item (XEP-0131), unless it is refused (`refusals`)."""
@@ -194,6 +203,34 @@ def _published(
         group=wishes.group,
     )
     return Sent(to.node, to.kind, draft)
+
+
+# A SEND to the destination of the signals of a queue: the body is the data, and nothing is published.
+
+SIGNALS: Final = "/signal/"
+"""The prefix of a destination that takes signals to the items of a queue."""
+
+_OF_SIGNALS: Final = frozenset({"item-id", "signal", "signal-id"})
+
+
+def signal_of(frame: Frame, by: Principal, new_id: Callable[[], str]) -> Signal | Problem:
+    """Return the signal of a SEND; without `signal-id` it is another one each time."""
+    headers = frame.headers
+    for name in ("item-id", "signal"):
+        if not headers.get(name):
+            return Problem(Message.HEADER_MISSING, f"a signal has to have a header {name}")
+    if (problem := refused_word("SEND", headers, WAYS[DestinationKind.QUEUE])) is not None:
+        return problem
+    for name in headers:
+        if (row := ROWS.get(name)) and row.read is not None and name not in _OF_SIGNALS:
+            return Problem(Message.NOT_SUPPORTED, f"{name}: a signal is no message, and has none")
+    try:
+        data = frame.body.decode()
+    except UnicodeDecodeError:
+        return Problem(Message.BODY_NOT_ACCEPTED, "the data of a signal is a text in UTF-8")
+    node = NodeName(headers[DESTINATION].removeprefix(SIGNALS))
+    name, id_ = headers["signal"], headers.get("signal-id") or new_id()
+    return Signal(by, node, ItemId(headers["item-id"]), name, data, id_)
 
 
 # Destinations: which node each names, and the required kind of that node.
@@ -302,7 +339,7 @@ SERVERS: Final = frozenset(
     {
         *("subscription", "message-id", DESTINATION, "ack", "content-length", CONTENT_TYPE),
         *("item-id", "redelivered", "delivery-attempt", "failed"),
-        *("publisher", "published", "deadline", "priority", "group", NOT_CARRIED),
+        *("publisher", "published", "deadline", "priority", "group", NOT_CARRIED, WOKEN, WAITED),
     }
 )
 """Headers that a publisher's cannot replace."""
@@ -343,6 +380,10 @@ def of_delivery(notice: Deliver, subscription: str, ack: str | None) -> Frame:
         headers["priority"] = f"{item.priority}"
     if item.group:
         headers["group"] = item.group
+    if item.wait is not None:
+        if item.wait.woken is not None:
+            headers[WOKEN] = item.wait.woken.value
+        headers[WAITED] = came_for(item.wait)
     if item.headers:
         _add(headers, item.headers)
     return Frame("MESSAGE", headers, body)
@@ -479,10 +520,18 @@ def key_for(subscription: str, message: str, ack: str, version: Version) -> Key:
     return ("" if version is V10 else subscription), message
 
 
-_OUTCOMES: Final = ", ".join(outcome.value for outcome in Outcome)
+HOLD: Final = "hold"
+"""The outcome of an attempt after which the item waits."""
 
+_OUTCOMES: Final = ", ".join([*(outcome.value for outcome in Outcome), HOLD])
 
-_WORKERS: Final = frozenset({"outcome", "requeue", "reason", "delay", "seconds"})
+_OF_HOLDS: Final = ("signals", "within", "then", "carry")
+"""Headers of a NACK that say what the item waits for, and what it carries."""
+
+_OF_RETURNS: Final = ("delay", "reason", "requeue")
+"""Headers of a NACK that a hold cannot have."""
+
+_WORKERS: Final = frozenset({"outcome", "seconds", *_OF_HOLDS, *_OF_RETURNS})
 """Headers by which a worker says how its attempt has ended, or how much time it needs."""
 
 Copied = tuple[int, ...]
@@ -510,11 +559,15 @@ def own_words(headers: Mapping[str, str], copied: Copied) -> Mapping[str, str]:
 
 def settle_of(
     frame: Frame, by: Principal, node: NodeName, copied: Copied = NONE_COPIED
-) -> Settle | Problem:
-    """Return the settle for a message of the node: the caller adds its id and its lock."""
+) -> Settle | Hold | Problem:
+    """Return the settle for a message of the node, or the hold: the caller adds its id and its lock."""
     if frame.command == "ACK":
         return Settle(by, node, (), Verb.RETRACT, quiet=True)
     headers = own_words(frame.headers, copied)
+    if headers.get("outcome") == HOLD:
+        return _hold_of(headers, by, node)
+    if (name := next((one for one in _OF_HOLDS if one in headers), None)) is not None:
+        return Problem(Message.BAD_HEADER, f"{name} is for outcome:{HOLD}")
     try:
         delay: Millis | None = span(headers["delay"]) if "delay" in headers else None
     except BadNumberError as problem:
@@ -528,6 +581,22 @@ def settle_of(
     return Settle(
         by, node, (), Verb.UNLOCK, outcome=outcome, delay=delay, reason=reason, quiet=True
     )
+
+
+def _hold_of(headers: Mapping[str, str], by: Principal, node: NodeName) -> Hold | Problem:
+    if (name := next((one for one in _OF_RETURNS if one in headers), None)) is not None:
+        return Problem(Message.BAD_HEADER, f"{name} is not for outcome:{HOLD}")
+    names = names_in(headers["signals"]) if "signals" in headers else ()
+    if names is None:
+        return Problem(Message.BAD_HEADER, "signals has to be a list of names in JSON")
+    then = then_of(headers.get("then", AtDeadline.DELIVER.value))
+    if then is None:
+        return Problem(Message.BAD_HEADER, f"then has to be one of {THENS}")
+    try:
+        within = span(headers["within"]) if "within" in headers else None
+    except BadNumberError as problem:
+        return Problem(Message.BAD_HEADER, f"within has to be {problem}")
+    return Hold(by, node, ItemId(""), names, within, then, headers.get("carry"))
 
 
 def _outcome(headers: Mapping[str, str]) -> Outcome | None:

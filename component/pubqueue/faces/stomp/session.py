@@ -23,7 +23,7 @@ from pubqueue.faces.stomp.frames import (
 from pubqueue.faces.stomp.refusals import LOST, Message, Problem, unexpected
 from pubqueue.faces.stomp.subscriptions import Subscriptions
 from pubqueue.faces.stomp.unsettled import Transactions, Unsettled
-from pubqueue.model.decision import Published, Refused, Touched
+from pubqueue.model.decision import Published, Refused, Signaled, Touched
 from pubqueue.model.entities import NodeName, SubscriptionState
 from pubqueue.model.notices import (
     Announce,
@@ -83,7 +83,9 @@ class StompSession:
             self._client.answers.refuse(owed, problem)
 
     def send(self, frame: Frame, owed: Owed) -> Problem | None:
-        """Publish the item of a SEND."""
+        """Publish the item of a SEND, or send the signal."""
+        if frame.headers[frames.DESTINATION].startswith(frames.SIGNALS):
+            return signal(self._client, frame, owed)
         if "transaction" in frame.headers:
             return self.transactions.send(frame, owed)
         client = self._client
@@ -267,6 +269,29 @@ HANDLERS: Final[Mapping[str, Callable[[StompSession, Frame, Owed], Problem | Non
     )
 )
 """The method for each frame of a client that has logged in."""
+
+
+# Signals, an addition of ours: a SEND to their destination sends one to an item, which may be held for it.
+
+
+def signal(client: Client, frame: Frame, owed: Owed) -> Problem | None:
+    """Send a signal to the item that the frame names; the RECEIPT has the state of the item, and `duplicate` if it had the signal."""
+    if "transaction" in frame.headers:
+        return Problem(Message.NOT_SUPPORTED, "a signal is not part of a transaction")
+    by = client.backend.by(client.address)
+    request = frames.signal_of(frame, by, client.backend.new_id)
+    if isinstance(request, Problem):
+        return request
+
+    def answer(reply: Reply) -> None:
+        if isinstance(reply, Signaled):
+            again = {"duplicate": "true"} if reply.again else {}
+            client.answers.done(owed, {"state": reply.state.value, **again})
+        else:
+            client.answers.refuse(owed, unexpected(reply))
+
+    client.ask(by, request, owed, answer)
+    return None
 
 
 # TOUCH, an addition of ours: a worker extends the lock of one message while the work goes on.

@@ -20,6 +20,7 @@ from pubqueue.rules.settle import Settle, Verb
 from pubqueue.rules.settle_each import LockName, SettleEach
 from pubqueue.rules.together import Together
 from pubqueue.rules.validity import MAX_NAMED
+from pubqueue.rules.waits import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -138,13 +139,23 @@ class Unsettled:
         if isinstance(meant, Problem):
             return meant
         template, handed = meant
-        self._settle_all(template, handed, _Settling(owed, self._settled))
+        settling = _Settling(owed, self._settled)
+        if isinstance(template, Hold):
+            if len(handed) > 1:
+                return Problem(
+                    Message.NOT_SUPPORTED,
+                    f"a hold is of one message, and this NACK of {len(handed)}",
+                )
+            request = replace(template, id=handed[0].item, token=handed[0].token)
+            self._client.ask(template.by, request, owed, settling.answer)
+        else:
+            self._settle_all(template, handed, settling)
         self.forget(handed)
         return None
 
     def meant_by(
         self, frame: Frame, key: Key, before: Collection[Handed] = ()
-    ) -> tuple[Settle, list[Handed]] | Problem:
+    ) -> tuple[Settle | Hold, list[Handed]] | Problem:
         """Return the actions for the messages, of which `key` names the last; except those that were settled `before`, in a transaction."""
         handed = self._acks.get(key)
         if handed is None or handed in before:
@@ -368,6 +379,8 @@ class Transactions:
         if isinstance(meant, Problem):
             return meant
         template, handed = meant
+        if isinstance(template, Hold):
+            return Problem(Message.NOT_SUPPORTED, "a hold is not part of a transaction")
         parts = [replace(template, ids=(one.item,), token=one.token) for one in handed]
         problem = self._keep(found, owed, parts, owed.size + OVERHEAD * len(parts))
         if problem is None:

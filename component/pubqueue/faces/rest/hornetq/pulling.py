@@ -24,6 +24,7 @@ from pubqueue.faces.rest.star.consuming import (
     token_of,
     verdict_of,
 )
+from pubqueue.faces.rest.star.waits import hold_in
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NO_TIME, ItemId, Jid, Millis, seconds
 from pubqueue.model.records import Registration, Registrations
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
     from pubqueue.faces.rest.exchange import Exchange, Wait
     from pubqueue.model.entities import Item, Principal
+    from pubqueue.rules.unlock import Touch
+    from pubqueue.rules.waits import Hold
 
 
 # Pull consumers of queues: created, asked for messages, and given acknowledgements.
@@ -127,6 +130,8 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
         if found is None:
             return nothing_yet(exchange, row, MANUAL, where)
         links = [_open(found[0], where), itself(where)]
+        tail = path("hold", found[0].id, f"{found[0].token}")
+        links.append(Link("hold", where + tail))
         response = message_with(exchange, found[0], await exchange.rendered(*found), links)
         prefer(response, wait)
         return response
@@ -148,15 +153,31 @@ async def acknowledge(exchange: Exchange) -> web.Response:
     token = token_of(exchange)
     by, where = consumer_of(exchange, MANUAL)
     verdict = verdict_of(await form(exchange))
+    following = await _following(exchange, where)
+    item, remember = ItemId(exchange.names["id"]), seconds(exchange.settings.settled_for)
+    request = verdict.request(by, exchange.node, item, token, remember)
+    return await _settle(exchange, by, request, following)
+
+
+async def hold(exchange: Exchange) -> web.Response:
+    """Let a message of the consumer wait for what the form says, and return the link to the next one."""
+    by, where = consumer_of(exchange, MANUAL)
+    request = await hold_in(exchange, by, token_of(exchange))
+    return await _settle(exchange, by, request, await _following(exchange, where))
+
+
+async def _following(exchange: Exchange, where: str) -> Link:
     row = await kept(exchange)
-    following = Link("acknowledge-next", f"{where}/acknowledge-next-{row.position if row else 0}")
+    return Link("acknowledge-next", f"{where}/acknowledge-next-{row.position if row else 0}")
+
+
+async def _settle(
+    exchange: Exchange, by: Principal, request: Settle | Touch | Hold, following: Link
+) -> web.Response:
+    """Have a request for the message of a consumer done, if it still has that message."""
     held = await exchange.face.pulling.held(by, exchange.node)
-    if held and all(item.token != token for item, _ in held):
+    if held and all(item.token != request.token for item, _ in held):
         raise lost(following)
-    item = ItemId(exchange.names["id"])
-    request = verdict.request(
-        by, exchange.node, item, token, seconds(exchange.settings.settled_for)
-    )
     try:
         exchange.granted(await exchange.face.submit(exchange.by, request))
     except ProblemError as problem:
@@ -280,6 +301,9 @@ def message_with(
 ) -> web.Response:
     """Return a message, of which content type and body are rendered, with these links."""
     kind, body = content
+    if item.wait is not None:
+        place = exchange.destination(is_queue=True)
+        links = [*links, exchange.link("waited", *place, "messages", item.id, "waited")]
     headers = [*headers_of(item, exchange.reply_url), ("Cache-Control", "no-store")]
     return linked(200, links, headers, body=body, kind=kind)
 

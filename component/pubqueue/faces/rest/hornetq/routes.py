@@ -9,6 +9,7 @@ from pubqueue.faces.rest.hornetq import destinations, pulling, pushing, subscrib
 from pubqueue.faces.rest.links import Profile, Route
 from pubqueue.faces.rest.openapi import ANY, FORM, TEXT, Described, OperationTable
 from pubqueue.faces.rest.star.destinations import delete_queue, delete_topic
+from pubqueue.faces.rest.star.routes import OF_WAITS, STAR
 
 # The parameters and answers of each operation of `hornetq`.
 
@@ -94,6 +95,9 @@ HORNETQ: Final[OperationTable] = {
         body={FORM: _VERDICT},
         needs_body=True,
     ),
+    ("POST", "hold"): STAR["POST", "hold"],
+    ("POST", "signal"): STAR["POST", "signal"],
+    ("GET", "waited"): STAR["GET", "waited"],
     ("POST", "push-consumers"): Described(
         "Register a URL that messages are pushed to",
         {201: ("It is registered.", None)},
@@ -127,6 +131,8 @@ ROUTES: Final = (
     Route("POST",   _CONSUMER + "/consume-next-{number}", pulling.consume,   "consume-next"),
     Route("POST",   _CONSUMER + "/acknowledge-next-{number}", pulling.acknowledge_next, "acknowledge-next"),
     Route("POST",   _CONSUMER + "/acknowledgement/{id}/{token}", pulling.acknowledge, "acknowledgement"),
+    Route("POST",   _CONSUMER + "/hold/{id}/{token}", pulling.hold,          "hold"),
+    *OF_WAITS,
     Route("POST",   "/topics/{node}/pull-subscriptions", subscribing.create, "pull-consumers"),
     Route("GET",    _SUBSCRIPTION,                subscribing.look,          "pull-consumer"),
     Route("DELETE", _SUBSCRIPTION,                subscribing.delete,        "pull-consumer"),

@@ -108,11 +108,16 @@ async def message(
             headers.append(("Message-Deadline", items.moment(item.deadline)))
         headers.append(("msg-acknowledgement", where))
         links.insert(0, Link("acknowledgement", where))
+        tail = f";etag={item.token}"
+        links.append(exchange.link("hold", *place, "messages", item.id, "hold", tail=tail))
+        links.append(exchange.link("signal", *place, "messages", item.id, "signals"))
     elif is_queue:
         headers.append(("ETag", f'"{item.token}"'))
     else:
         headers.append(("ETag", f'"{item.seq}"'))
         links.append(exchange.link("next", *place, "after", f"{item.seq}"))
+    if item.wait is not None:
+        links.append(exchange.link("waited", *place, "messages", item.id, "waited"))
     headers.append(("Cache-Control", "no-store"))
     return answer(200, headers, links, body=body, kind=kind)
 
@@ -245,8 +250,8 @@ def check_match(exchange: Exchange, token: int) -> None:
         raise ProblemError(412, "precondition-failed", "If-Match names another lock")
 
 
-async def form(exchange: Exchange) -> list[tuple[str, str]]:
-    """Return the fields of a form.
+async def form(exchange: Exchange, limit: int = MAX_FORM) -> list[tuple[str, str]]:
+    """Return the fields of a form of up to so many bytes.
 
     Raises:
         ProblemError: the body is something else.
@@ -254,7 +259,7 @@ async def form(exchange: Exchange) -> list[tuple[str, str]]:
     """
     if exchange.request.content_type != FORM or "Content-Type" not in exchange.request.headers:
         raise ProblemError(415, "media-type", f"the body is {FORM}")
-    body = await exchange.body(MAX_FORM)
+    body = await exchange.body(limit)
     try:
         fields = parse_qsl(
             body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict"

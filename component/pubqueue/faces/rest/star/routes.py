@@ -17,7 +17,7 @@ from pubqueue.faces.rest.openapi import (
     OperationTable,
     fields,
 )
-from pubqueue.faces.rest.star import consuming, destinations, publishing, subscribers
+from pubqueue.faces.rest.star import consuming, destinations, publishing, subscribers, waits
 
 # The parameters and answers of each operation of `rest-star`.
 
@@ -35,6 +35,7 @@ _FORM_FIELDS: Final = {
 _COUNTS: Final = fields(
     {"messages": _COUNT}, dict.fromkeys(("queued", "locked", "delayed", "held", "dead"), _COUNT)
 )
+_SIGNAL: Final = fields({**dict.fromkeys(("name", "id", "data", "by"), TEXT), "at": _COUNT})
 _REGISTRATION: Final = fields(dict.fromkeys(("id", "rel", "href", "secret"), TEXT))
 _BYTES: Final[dict[str, Any]] = {}
 
@@ -98,6 +99,20 @@ def _described(kind: str) -> dict[tuple[str, str], Described]:
         ("DELETE", kind): Described(f"Delete a {kind} with its messages", _DELETED),
     }
 
+
+SIGNAL: Final = Described(
+    "Send a message a signal",
+    {200: ("The state of the message.", JSON)},
+    (415, 507),
+    body={FORM: {"type": "object", "properties": {"signal": TEXT, "data": TEXT, "id": TEXT}}},
+    needs_body=True,
+    shown=fields({"state": TEXT, "wakes": {"type": "boolean"}, "again": {"type": "boolean"}}),
+)
+WAITED: Final = Described(
+    "Read what has come for a message",
+    {200: ("What it carries, and the signals.", JSON)},
+    shown=fields({"signals": {"type": "array", "items": _SIGNAL}}, {"carry": TEXT}),
+)
 
 STAR: Final[OperationTable] = {
     **_described("queue"),
@@ -179,6 +194,26 @@ STAR: Final[OperationTable] = {
         },
         needs_body=True,
     ),
+    ("POST", "hold"): Described(
+        "Let a message wait for signals, or for a time",
+        {204: ("It waits.", None)},
+        (409, 412, 415, 501, 507),
+        headers=_IF_MATCH,
+        body={
+            FORM: {
+                "type": "object",
+                "properties": {
+                    "signal": {"type": "array", "items": TEXT},
+                    "within": TEXT,
+                    "then": {"enum": ["deliver", "dead", "discard"]},
+                    "carry": TEXT,
+                },
+            }
+        },
+        needs_body=True,
+    ),
+    ("POST", "signal"): SIGNAL,
+    ("GET", "waited"): WAITED,
     ("POST", "subscribers"): Described(
         "Register a URL that messages are pushed to",
         {201: ("It is registered; the body has the secret.", JSON)},
@@ -235,6 +270,12 @@ def _once() -> tuple[Route, ...]:
 
 ONCE: Final = _once()
 
+OF_WAITS: Final = (
+    Route("POST", "/queues/{node}/messages/{id}/signals", waits.signal, "signal"),
+    Route("GET", "/queues/{node}/messages/{id}/waited", waits.waited, "waited"),
+)
+"""Those of messages that wait, which `hornetq` has too."""
+
 # fmt: off
 ROUTES: Final = (
     Route("GET",    "/queues/{node}",                 destinations.get_queue,     "queue"),
@@ -278,6 +319,8 @@ ROUTES: Final = (
     Route("POST",   "/queues/{node}/consumer",        consuming.take,             "consumer"),
     Route("POST",   _ACK + ";etag={token}",           consuming.acknowledge,  "acknowledgement"),
     Route("POST",   _ACK + "/{token}",                consuming.acknowledge,  "acknowledgement"),
+    Route("POST",   "/queues/{node}/messages/{id}/hold;etag={token}", waits.hold,  "hold"),
+    *OF_WAITS,
 )
 # fmt: on
 
