@@ -30,11 +30,13 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.accounts.accounts import FREE_NAMES
 from pubqueue.engine.listings import Items
-from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State, account_of
+from pubqueue.model.decision import Done, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, Principal, State, account_of
 from pubqueue.model.limits import ACCOUNT
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Create
+from pubqueue.rules.take import Take
+from pubqueue.rules.waits import Hold, Signal
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
@@ -65,6 +67,10 @@ BODIES = [
     (b"", None),
 ]
 """Bodies and their content types, of each row by which they are stored."""
+
+
+CAME = 'caf\u00e9 "1:2"\nC:\\\\x ]]> & <b> \U0001f600 %41'
+"""A text that no protocol can have in its messages as it is."""
 
 
 SEPARATORS = ("/", "%", "%2F", "%252F", ":", "#", "?", "&", ";", ".", "\\c", "'", " ", "\u3000")
@@ -151,6 +157,30 @@ class FaceContract:
         assert bee.items() == []
         assert await bee.retract("jobs", "a") == ""
         assert await bee.item() == "c"
+
+    async def test_an_item_that_was_held_and_is_woken_tells_its_next_worker_what_came(
+        self, sides, connected
+    ):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        assert await etl.publish("jobs", "a") == ""
+        ann, boss = (Principal(Jid(f"{name}@x"), local=True) for name in ("ann", "boss"))
+        taken = await one.broker.handle(Take(ann, JOBS, 1, Millis(0)))
+        ((item, _),) = taken.items
+        held = Hold(ann, JOBS, item.id, ("yes", CAME[:5]), carry=CAME, token=item.token)
+        assert await one.broker.handle(held) == Done()
+        for name, data in (("later", ""), (CAME[:5], CAME)):
+            said = await other.broker.handle(Signal(boss, JOBS, item.id, name, data, f"id {name}"))
+            assert not isinstance(said, Refused)
+        assert await bee.subscribe("jobs", 1) == ""
+        assert await bee.item() == "a"
+        woken, came = bee.waits["a"]
+        assert (woken, came["carry"]) == ("signal", CAME)
+        texts = [(came["name"], came["id"], came["data"], came["by"]) for came in came["signals"]]
+        assert texts == [
+            ("later", "id later", "", "boss@x"),
+            (CAME[:5], f"id {CAME[:5]}", CAME, "boss@x"),
+        ]
 
     async def test_a_refusal_is_answered(self, sides, connected):
         one, _ = sides

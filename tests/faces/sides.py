@@ -57,6 +57,10 @@ class Client(Protocol):
     def bodies(self) -> dict[str, tuple[str | None, bytes]]:
         """Content types and bodies of what was delivered, by the items' ids; where the protocol has them."""
 
+    @property
+    def waits(self) -> dict[str, tuple[str | None, dict[str, Any]]]:
+        """What woke each delivered item that has waited, and what came for it, as the protocol's JSON has it; by the items' ids."""
+
     async def send(self, node: str, item: str, body: bytes, kind: str | None) -> str:
         """Publish a body with a content type; return as `publish`. Likewise."""
 

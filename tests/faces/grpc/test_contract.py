@@ -6,6 +6,7 @@ leaves gives it back.
 
 import asyncio
 import itertools
+import json
 from base64 import b64encode
 from contextlib import suppress
 from functools import partial
@@ -35,6 +36,7 @@ from pubqueue.faces.checks import THIS_HOST
 from pubqueue.faces.grpc import subscriptions
 from pubqueue.faces.grpc.statuses import problem_of
 from pubqueue.faces.grpc.topics import EXACTLY_ONCE
+from pubqueue.faces.grpc.wire import WAITED, WOKEN
 from pubqueue.faces.grpc.wire import iam as i
 from pubqueue.faces.grpc.wire import v1 as m
 from pubqueue.model.decision import Refused
@@ -74,7 +76,7 @@ class GrpcClient:
         self.publisher, self.iam = Stub(channel, PUBLISHER, login), Stub(channel, IAM, login)
         self._subscriber = Stub(channel, SUBSCRIBER, login)
         self._ids = ids
-        self.bodies, self._held = {}, {}
+        self.bodies, self.waits, self._held = {}, {}, {}
         self._items = asyncio.Queue()
         self._streams, self._reading = [], []
 
@@ -112,6 +114,8 @@ class GrpcClient:
         found = dict(received.message.attributes)
         name = found[NAME]
         self._held[name] = received.ack_id
+        if WAITED in found:
+            self.waits[name] = found.get(WOKEN), json.loads(found[WAITED])
         self.bodies[name] = found.get(TYPE), received.message.data
         return name
 

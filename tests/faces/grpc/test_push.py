@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import socket
 import threading
@@ -33,9 +34,12 @@ from pubqueue.faces.push.targets import (
     may_resolve_to,
     read_endpoint,
 )
-from pubqueue.model.entities import NodeName
+from pubqueue.model.decision import Done
+from pubqueue.model.entities import Jid, NodeName, Principal
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
+from pubqueue.rules.take import Take
+from pubqueue.rules.waits import Hold, Signal
 from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
@@ -97,6 +101,22 @@ async def test_a_message_is_posted_and_an_answer_of_200_ends_it(side, v1, topic,
         return not await items_left(side)
 
     await until(is_done)
+
+
+async def test_a_message_that_has_waited_is_pushed_with_what_came(side, v1, topic, hook):  # G52
+    await subscribe(v1, "")
+    (name,) = (await publish(v1, b"a")).message_ids
+    boss, node = Principal(Jid("boss@x"), admin=True), NodeName(BILL)
+    ((item, _),) = (await side.broker.handle(Take(boss, node))).items
+    held = Hold(boss, node, item.id, ("yes",), carry="1", token=item.token)
+    assert await side.broker.handle(held) == Done()
+    await side.broker.handle(Signal(boss, node, item.id, "yes", "5", "1"))
+    to_hook = m.PushConfig(push_endpoint=hook.url)
+    await v1.subscriber.ModifyPushConfig(subscription=BILL, push_config=to_hook)
+    message = (await hook.next())["message"]
+    came = json.loads(message["attributes"]["x-pubqueue-waited"])
+    assert (message["messageId"], message["attributes"]["x-pubqueue-woken"]) == (name, "signal")
+    assert (came["carry"], came["signals"][0]["data"]) == ("1", "5")
 
 
 async def test_a_large_message_is_decoded_and_written_in_many_turns(v1, topic, hook, monkeypatch):

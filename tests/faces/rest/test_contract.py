@@ -1,6 +1,7 @@
 """The contract of faces, of REST: two instances on one store, and clients that know links alone."""
 
 import asyncio
+import json
 from contextlib import AsyncExitStack, suppress
 from urllib.parse import quote, unquote
 
@@ -42,7 +43,7 @@ class RestClient:
     def __init__(self, http, name):
         self.http = http
         self.address = f"{name}@queue.localhost"
-        self.bodies = {}
+        self.bodies, self.waits = {}, {}
         self._items = asyncio.Queue()
         self.held, self._room = {}, asyncio.Condition()
         self.polling = []
@@ -77,6 +78,7 @@ class RestClient:
             message = await self.http.post(poller, headers={"Accept-Wait": "50"})
             if message.status_code == 200:
                 name = unquote(message.headers["Message-Id"])
+                await self._note_wait(name, message, links(message))
                 self.held[name] = links(message)["acknowledgement"]
                 kind = message.headers["Content-Type"]
                 self.bodies[name] = (
@@ -84,6 +86,13 @@ class RestClient:
                     message.content,
                 )
                 self._items.put_nowait(name)
+
+    async def _note_wait(self, name, message, to):
+        """Note what came, by the header and by the link, which say the same."""
+        if "Message-Waited" in message.headers:
+            came = json.loads(message.headers["Message-Waited"])
+            assert (await self.http.get(to["waited"])).json() == came
+            self.waits[name] = message.headers.get("Message-Woken"), came
 
     async def retract(self, node, item):
         where = self.held.get(item)
@@ -336,6 +345,7 @@ class HornetqClient(RestClient):
             message = await self.http.post(following, headers={"Accept-Wait": "50"})
             if message.status_code == 200:
                 name = unquote(message.headers["Message-Id"])
+                await self._note_wait(name, message, msg(message))
                 kind = message.headers["Content-Type"]
                 self.bodies[name] = (
                     None if kind == "application/octet-stream" else kind,

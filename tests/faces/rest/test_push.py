@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import hmac
+import json
 import os
 import socket
 from hashlib import sha256
@@ -13,7 +14,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from faces.contract import stored
 from faces.decoding import decoded_in_turns, is_in_steps
-from faces.rest.clients import follow, served
+from faces.rest.clients import follow, links, served
 from faces.rest.push.hooks import (
     Hook,
     counted,
@@ -25,7 +26,7 @@ from faces.rest.push.hooks import (
     register,
     state,
 )
-from faces.rest.star.steps import post
+from faces.rest.star.steps import post, take
 from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.users import SERVICE
 
@@ -70,6 +71,23 @@ async def test_a_message_is_posted_with_its_type_links_and_signature():  # R29, 
         for changed, right in ((pushed, True), (pushed + b"x", False)):
             mac = base64.b64encode(hmac.digest(key, said + changed, sha256)).decode()
             assert (headers["webhook-signature"] == f"v1,{mac}") is right
+        await gone(rest)
+
+
+async def test_a_message_that_has_waited_is_pushed_with_what_came():  # R48
+    hook = Hook()
+    async with pushing(hook) as rest:
+        etl, bee = await rest.as_(), await rest.as_("bee")
+        await post(etl)
+        found = links(await take(bee))
+        await bee.post(found["hold"], data={"signal": "yes", "carry": "1"})
+        await etl.post(found["signal"], data={"signal": "yes", "data": "5"})
+        await register(bee, hook.url)
+        request, _ = await hook.next()
+        came = json.loads(request.headers["Message-Waited"])
+        assert request.headers["Message-Woken"] == "signal"
+        assert (came["carry"], came["signals"][0]["data"]) == ("1", "5")
+        assert 'waited>; rel="waited"' in " ".join(request.headers.getall("Link"))
         await gone(rest)
 
 

@@ -1,6 +1,7 @@
 """A client of STOMP for tests, over a socket, by the codec of the service; and a face that it connects to."""
 
 import asyncio
+import json
 from collections import deque
 from contextlib import suppress
 
@@ -130,7 +131,7 @@ class StompClient:
     def __init__(self, face, name, connection, address):
         self._face, self._name = face, name
         self.address = address
-        self.bodies = {}
+        self.bodies, self.waits = {}, {}
         self._items, self._answers = asyncio.Queue(), asyncio.Queue()
         self._acks = {}
         self._begin(connection)
@@ -147,6 +148,9 @@ class StompClient:
                 continue
             item = frame.headers["item-id"]
             self.bodies[item] = frame.headers.get("content-type"), frame.body
+            if "waited" in frame.headers:
+                came = json.loads(frame.headers["waited"])
+                self.waits[item] = frame.headers.get("woken"), came
             self._acks[item] = naming(connection.version.name, frame.headers)
             self._items.put_nowait(item)
 

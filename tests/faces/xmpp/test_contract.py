@@ -15,8 +15,14 @@ from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.settings import ServerPlace
 from pubqueue.faces.xmpp.xml.refusals import words
+from pubqueue_xeps.wire.waits import read_wait
 
 __all__ = ["make_store", "sides"]
+
+
+def vars_of(one):
+    """Return a signal as the JSON of other protocols has it."""
+    return {"name": one.name, "id": one.id, "data": one.text, "by": one.by}
 
 
 class XmppClient:
@@ -24,6 +30,7 @@ class XmppClient:
 
     def __init__(self, server, jid):
         self._server, self.address = server, jid
+        self.waits = {}
         self._numbers = itertools.count(1)
         self._answers = asyncio.Queue()
         self._delivered = asyncio.Queue()
@@ -33,6 +40,10 @@ class XmppClient:
             error = stanza.find("{*}error")
             self._answers.put_nowait("" if error is None else error[0].tag.partition("}")[2])
         for item in stanza.iterfind(f"{{{PUBSUB}#event}}event/{{*}}items/{{*}}item"):
+            waited = read_wait(stanza)
+            if waited.woken is not None or waited.signals:
+                came = [vars_of(one) for one in waited.signals]
+                self.waits[item.get("id")] = waited.woken, {"carry": waited.carry, "signals": came}
             self._delivered.put_nowait(item.get("id"))
 
     async def ask(self, inner):

@@ -5,6 +5,7 @@ leaves gives it back.
 """
 
 import asyncio
+import json
 from base64 import b64decode, b64encode
 from contextlib import AsyncExitStack
 from unittest import mock
@@ -34,6 +35,7 @@ from pubqueue.faces.checks import THIS_HOST
 from pubqueue.faces.grpc import transcoding
 from pubqueue.faces.grpc.statuses import problem_of
 from pubqueue.faces.grpc.subscriptions import EARLY
+from pubqueue.faces.grpc.wire import WAITED, WOKEN
 from pubqueue.model.entities import ItemId
 
 __all__ = ["ids", "make_store", "sides"]
@@ -49,7 +51,7 @@ class JsonClient:
     def __init__(self, http, name, ids):
         self.http, self._ids = http, ids
         self.address = f"{name}@{SERVICE}"
-        self.bodies, self._held = {}, {}
+        self.bodies, self.waits, self._held = {}, {}, {}
         self._items, self._room = asyncio.Queue(), asyncio.Condition()
         self._polling = []
 
@@ -96,6 +98,8 @@ class JsonClient:
         found = {label["key"]: label["strValue"] for label in message["label"]}
         name = found[NAME]
         self._held[name] = pulled["ackId"]
+        if WAITED in found:
+            self.waits[name] = found.get(WOKEN), json.loads(found[WAITED])
         self.bodies[name] = found.get(TYPE), b64decode(message["data"], validate=True)
         return name
 

@@ -13,7 +13,7 @@ async def test_a_message_is_taken_and_acknowledged(rest):  # R17, R18, R35
     await post(etl)
     message = await take(bee)
     found = links(message)
-    assert found.keys() == {"acknowledgement", "self", "generator"}
+    assert found.keys() == {"acknowledgement", "self", "generator", "hold", "signal"}
     assert found["acknowledgement"] == message.headers["msg-acknowledgement"]
     assert found["generator"] == f"{rest.root}/queues/jobs"
     assert message.headers["ETag"] == f'"{found["acknowledgement"].rpartition("=")[2]}"'

@@ -24,7 +24,7 @@ from pubqueue.faces.rest.star.consuming import (
     token_of,
     verdict_of,
 )
-from pubqueue.faces.rest.star.waits import hold_in
+from pubqueue.faces.rest.star.waits import hold_in, waited_by
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import NO_TIME, ItemId, Jid, Millis, seconds
 from pubqueue.model.records import Registration, Registrations
@@ -130,8 +130,7 @@ async def acknowledge_next(exchange: Exchange) -> web.Response:
         if found is None:
             return nothing_yet(exchange, row, MANUAL, where)
         links = [_open(found[0], where), itself(where)]
-        tail = path("hold", found[0].id, f"{found[0].token}")
-        links.append(Link("hold", where + tail))
+        links += of_waits(exchange, found[0], where)
         response = message_with(exchange, found[0], await exchange.rendered(*found), links)
         prefer(response, wait)
         return response
@@ -164,6 +163,22 @@ async def hold(exchange: Exchange) -> web.Response:
     by, where = consumer_of(exchange, MANUAL)
     request = await hold_in(exchange, by, token_of(exchange))
     return await _settle(exchange, by, request, await _following(exchange, where))
+
+
+def of_waits(exchange: Exchange, item: Item, where: str) -> list[Link]:
+    """Return the links to hold a message, to send it a signal, and to what has come for it, if that is known."""
+    place = exchange.destination(is_queue=True)
+    return [
+        Link("hold", where + path("hold", item.id, f"{item.token}")),
+        exchange.link("signal", *place, "messages", item.id, "signals"),
+        *([Link("waited", where + path("waited", item.id))] if item.wait is not None else []),
+    ]
+
+
+async def waited(exchange: Exchange) -> web.Response:
+    """Return what has come for a message of the consumer."""
+    by, _ = consumer_of(exchange, MANUAL)
+    return await waited_by(exchange, by)
 
 
 async def _following(exchange: Exchange, where: str) -> Link:
@@ -301,9 +316,6 @@ def message_with(
 ) -> web.Response:
     """Return a message, of which content type and body are rendered, with these links."""
     kind, body = content
-    if item.wait is not None:
-        place = exchange.destination(is_queue=True)
-        links = [*links, exchange.link("waited", *place, "messages", item.id, "waited")]
     headers = [*headers_of(item, exchange.reply_url), ("Cache-Control", "no-store")]
     return linked(200, links, headers, body=body, kind=kind)
 

@@ -8,8 +8,9 @@ from pubqueue.faces.rest import openapi
 from pubqueue.faces.rest.hornetq import destinations, pulling, pushing, subscribing
 from pubqueue.faces.rest.links import Profile, Route
 from pubqueue.faces.rest.openapi import ANY, FORM, TEXT, Described, OperationTable
+from pubqueue.faces.rest.star import waits
 from pubqueue.faces.rest.star.destinations import delete_queue, delete_topic
-from pubqueue.faces.rest.star.routes import OF_WAITS, STAR
+from pubqueue.faces.rest.star.routes import STAR
 
 # The parameters and answers of each operation of `hornetq`.
 
@@ -132,7 +133,8 @@ ROUTES: Final = (
     Route("POST",   _CONSUMER + "/acknowledge-next-{number}", pulling.acknowledge_next, "acknowledge-next"),
     Route("POST",   _CONSUMER + "/acknowledgement/{id}/{token}", pulling.acknowledge, "acknowledgement"),
     Route("POST",   _CONSUMER + "/hold/{id}/{token}", pulling.hold,          "hold"),
-    *OF_WAITS,
+    Route("GET",    _CONSUMER + "/waited/{id}",   pulling.waited,            "waited"),
+    Route("POST",   "/queues/{node}/messages/{id}/signals", waits.signal,    "signal"),
     Route("POST",   "/topics/{node}/pull-subscriptions", subscribing.create, "pull-consumers"),
     Route("GET",    _SUBSCRIPTION,                subscribing.look,          "pull-consumer"),
     Route("DELETE", _SUBSCRIPTION,                subscribing.delete,        "pull-consumer"),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.links import Link
     from pubqueue.model.decision import Retrieved
-    from pubqueue.model.entities import Item
+    from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import Described, NewerItems, NodePage
     from pubqueue.rules.nodeconfig import Settings
 
@@ -185,14 +185,16 @@ delete_queue, delete_topic = of_either(_delete)
 _TAG: Final = re.compile(f'"{NUMBER}"')
 
 
-async def item_of(exchange: Exchange, *, is_queue: bool | None) -> tuple[Item, bytes]:
-    """Return the item of the path with its payload, if the account may see it.
+async def item_of(
+    exchange: Exchange, *, is_queue: bool | None, by: Principal | None = None
+) -> tuple[Item, bytes]:
+    """Return the item of the path with its payload, if the account may see it, or another principal of the account.
 
     Raises:
         ProblemError: it does not exist for the account.
 
     """
-    request = Retrieve(exchange.by, exchange.node, (ItemId(exchange.names["id"]),))
+    request = Retrieve(by or exchange.by, exchange.node, (ItemId(exchange.names["id"]),))
     found: Retrieved = await exchange.ask(request)
     if is_queue is not None and found.node.config.queueing is not is_queue:
         raise exchange.no_destination()

@@ -270,12 +270,6 @@ def _once() -> tuple[Route, ...]:
 
 ONCE: Final = _once()
 
-OF_WAITS: Final = (
-    Route("POST", "/queues/{node}/messages/{id}/signals", waits.signal, "signal"),
-    Route("GET", "/queues/{node}/messages/{id}/waited", waits.waited, "waited"),
-)
-"""Those of messages that wait, which `hornetq` has too."""
-
 # fmt: off
 ROUTES: Final = (
     Route("GET",    "/queues/{node}",                 destinations.get_queue,     "queue"),
@@ -320,7 +314,8 @@ ROUTES: Final = (
     Route("POST",   _ACK + ";etag={token}",           consuming.acknowledge,  "acknowledgement"),
     Route("POST",   _ACK + "/{token}",                consuming.acknowledge,  "acknowledgement"),
     Route("POST",   "/queues/{node}/messages/{id}/hold;etag={token}", waits.hold,  "hold"),
-    *OF_WAITS,
+    Route("POST",   "/queues/{node}/messages/{id}/signals", waits.signal,     "signal"),
+    Route("GET",    "/queues/{node}/messages/{id}/waited", waits.waited,      "waited"),
 )
 # fmt: on
 

@@ -81,7 +81,12 @@ async def signal(exchange: Exchange) -> web.Response:
 
 async def waited(exchange: Exchange) -> web.Response:
     """Return what has come for the message of the path, to those who may read the message."""
-    item, _ = await item_of(exchange, is_queue=True)
+    return await waited_by(exchange, exchange.by)
+
+
+async def waited_by(exchange: Exchange, by: Principal) -> web.Response:
+    """Return the same to this principal."""
+    item, _ = await item_of(exchange, is_queue=True, by=by)
     headers = items.woken_of(item)
     headers.append(("Cache-Control", "no-store"))
     body = came_for(item.wait or NO_WAIT).encode()
