@@ -49,6 +49,7 @@ class OfWaits:
         found = await held(store)
         (entry,) = await listed(store, NodeEntries((JOBS,), None))
         assert (entry.queued, entry.held, entry.delayed, entry.locked) == (1, 1, 0, 0)
+        assert entry.oldest_held == found.published
         which = ItemEntries(JOBS, found.seq + 9, State.HELD, payloads=False, room=1)
         assert [one.item for one in await listed(store, which)] == [found]
 

@@ -559,6 +559,8 @@ class NodeEntry(Struct, frozen=True, gc=False):
     """Waiting items that no protocol of a connected worker can carry, of the first 20,000."""
     held: int = 0
     """Items that wait for a signal, or for a time."""
+    oldest_held: Millis | None = None
+    """When the oldest of these was published."""
 
 
 class SurveyRow(Struct, frozen=True, gc=False):

@@ -54,6 +54,11 @@ QUEUES: Final[tuple[tuple[str, str, Callable[[NodeEntry, Millis], float]], ...]]
         lambda one, now: 0.0 if one.oldest is None else max(0, now - one.oldest) / 1000,
     ),
     (
+        "queue_oldest_held_age_seconds",
+        "Seconds since the oldest held item was published; 0 if there is none.",
+        lambda one, now: 0.0 if one.oldest_held is None else max(0, now - one.oldest_held) / 1000,
+    ),
+    (
         "queue_free_window",
         "Free slots in the windows of available subscribers.",
         lambda one, _: one.window_free,

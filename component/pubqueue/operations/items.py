@@ -759,6 +759,8 @@ SIGNAL: Final = Operation(
     _signaled,
     single=True,
     changes=True,
+    question="Send {}?",
+    actions=(Action(Of.SIGNAL, "Send", "Yes, send"),),
     nodes=queues(about="Choose the queue."),
     manual="Send a signal to an item.\n\n"
     "An item that is held for this signal goes to a worker, with the data. Any other item keeps the signal until it is held for it."

@@ -255,6 +255,7 @@ class Of(Enum):
     SETTINGS = "{settings} of {node}"
     """Settings: how many."""
     SCHEDULE = "the schedule {schedule}"
+    SIGNAL = "the signal “{signal}” to {item} of {node}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """The page without a browser: who is let in, what a form has to bring, and what is said when something cannot be."""
 
 import asyncio
+import re
 from html import unescape
 from ipaddress import ip_network
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
-from harness.batches.facts import ANN, JOBS
-from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.facts import ANN, JOBS, who
+from harness.batches.queue_requests import a_queue, holds, joins, publishes
 from harness.clients.unfinished import counted
 from harness.operators.browser import CHANGE, LOOK
 from harness.operators.page_service import BOTH, SERVICE, shown, user
@@ -28,6 +29,7 @@ from pubqueue.monitor.asking import is_guarded
 from pubqueue.monitor.page.logins import Logins
 from pubqueue.monitor.page.site import HEADERS, OFF
 from pubqueue.rules.inspect import Peek
+from pubqueue.rules.take import Take
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 
 
@@ -404,6 +406,50 @@ async def test_actions_are_in_the_audit_log_with_user_and_address(service, visit
     ]
 
 
+ODD = "<b>&\u201c'\""
+"""The name of a signal that would break a page."""
+
+
+async def held_for(service, *names):
+    """Make a queue with an item that is held for these signals."""
+    await service.do(a_queue(), publishes("a"))
+    (taken,) = await service.do(Take(who(ANN), JOBS))
+    ((item, _),) = taken.items
+    await service.do(holds(ANN, "a", *names, token=item.token))
+
+
+async def test_a_held_item_has_a_button_for_each_signal_that_it_waits_for(service, visitor):
+    await held_for(service, "yes", ODD)
+    assert await visitor.log_in(CHANGE) == 303
+    _, _, text = await visitor.get("/ui/item?node=jobs&id=a")
+    assert ODD not in text
+    links = re.findall(r'id="signal\d" href="([^"]*)"', text)
+    asked = [parse_qs(urlsplit(unescape(link)).query)["signal"] for link in links]
+    assert asked == [["yes"], [ODD]]
+    _, _, text = await visitor.get(f"/ui/{unescape(links[1])}")
+    assert ODD not in text
+    names = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', text)
+    form = {name: unescape(value) for name, value in names} | {"data": "caf\u00e9"}
+    for note in ("waits for a worker now", "had this signal already"):
+        status, headers, _ = await visitor.post("/ui/do", form)
+        assert (status, headers["Location"].partition("&")[0]) == (303, "item?node=jobs")
+        _, _, text = await visitor.get(f"/ui/{headers['Location']}")
+        assert note in text
+    item = (await service.do(Peek(SERVICE, JOBS, ItemId("a"))))[0].item
+    (came,) = item.wait.came
+    assert (came.name, came.data, came.by) == (ODD, '"caf\u00e9"', "changer@queue.example")
+
+
+async def test_a_viewer_sees_what_an_item_waits_for_and_cannot_send_it(service, visitor):
+    await held_for(service, "yes")
+    await visitor.log_in(LOOK)
+    _, _, text = await visitor.get("/ui/item?node=jobs&id=a")
+    assert ("Waits for" in text, "ask?action=signal" in text) == (True, False)
+    wanted = {"action": "signal", "node": "jobs", "item": "a", "signal": "yes"}
+    assert (await visitor.get(f"/ui/ask?{urlencode(wanted)}"))[0] == 403
+    assert (await visitor.post("/ui/do", wanted | {"form": await visitor.form()}))[0] == 403
+
+
 async def test_an_item_is_meant_by_its_very_name(service, visitor):
     await service.do(a_queue(), publishes(" a ", "a"), joins(ANN, 1))
     await visitor.log_in(CHANGE)
@@ -418,6 +464,10 @@ async def test_an_item_is_meant_by_its_very_name(service, visitor):
         ({"action": "explode", "node": "jobs"}, 400),
         ({"action": "purge", "node": "none"}, 404),
         ({"action": "release", "node": "jobs"}, 400),
+        ({"action": "signal", "node": "jobs", "item": "a"}, 400),
+        ({"action": "signal", "node": "jobs", "signal": "yes"}, 400),
+        ({"action": "signal", "node": "jobs", "item": "none", "signal": "yes"}, 404),
+        ({"action": "signal", "node": "jobs", "item": "a", "signal": "y" * 256}, 400),
         ({"action": "cancel", "node": "jobs"}, 400),
         ({"action": "discard-reason", "node": "jobs"}, 400),
         ({"action": "discard-reason", "node": "none", "reason": "a"}, 404),

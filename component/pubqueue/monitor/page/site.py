@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import structlog
 from aiohttp import web
@@ -469,7 +470,8 @@ class Site:
             action=action,
             back=asked.back,
             ids=asked.given.get("item", ()),
-            given=asked.given,
+            given={name: each for name, each in asked.given.items() if name != "data"},
+            has_data=action.of is Of.SIGNAL,
             question=action.operation.question_about(asked.what),
             row=row,
         )
@@ -593,6 +595,8 @@ class Asked(Struct, frozen=True):
     @property
     def back(self) -> str:
         """The address of the page that it belongs to."""
+        if self.action.of is Of.SIGNAL:
+            return f"item?{urlencode({'node': self.node, 'id': self.given.one('item')})}"
         page = PAGES.get(self.action.of, "queue")
         return f"{page}?{urlencode({'node': self.node})}" if self.node else page
 
@@ -613,6 +617,8 @@ def asked_action(name: str, form: MultiMapping[str], session: Login) -> Asked:
         fitted = managing.fitted(action.operation, every) if is_whole else every
         return Asked(action, Exact(fitted))
     given = Exact(node=(form.get("node", ""),))
+    if action.of is Of.SIGNAL:
+        return Asked(action, _signal_in(form, given))
     if (field := FIELDS.get(action.of)) is None:
         return Asked(action, given)
     values = tuple(dict.fromkeys(form.getall(field, ())))
@@ -624,6 +630,17 @@ def asked_action(name: str, form: MultiMapping[str], session: Login) -> Asked:
         raise web.HTTPBadRequest(reason=f"Choose a {field}.")
     given[field] = values if action.of is Of.ITEMS else values[:1]
     return Asked(action, given)
+
+
+def _signal_in(form: MultiMapping[str], given: Exact) -> Exact:
+    """Return the parameters of a signal. Its id is made with the question, so the same answer, sent twice, is one signal."""
+    for name in ("item", "signal"):
+        if not form.get(name):
+            raise web.HTTPBadRequest(reason="Choose an item, and a signal.")
+        given[name] = (form[name],)
+    given["data"] = (form.get("data", ""),)
+    given["id"] = (form.get("id") or uuid4().hex,)
+    return given
 
 
 def only_admins(session: Login) -> None:

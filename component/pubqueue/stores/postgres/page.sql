@@ -310,7 +310,7 @@ SELECT %(node)s,
         SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> '' AND turn IS NULL
     )),
     coalesce((SELECT items FROM locked WHERE node_id = c.id), 0),
-    (SELECT count(*) FROM item WHERE node_id = c.id AND state = 'held'),
+    w.items, w.oldest,
     coalesce($5::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(greatest(0, queue_requests - in_flight)), 0)::bigint FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
@@ -329,6 +329,8 @@ SELECT %(node)s,
         ) o
     ))
 FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id
+-- held items are counted one by one anyway, and the oldest is found on the way
+CROSS JOIN LATERAL (SELECT count(*) AS items, min(published) AS oldest FROM item WHERE node_id = c.id AND state = 'held') w
 WHERE n.name > $2 ORDER BY n.name LIMIT $3;
 
 -- affiliations_among: the affiliations with some nodes, up to so many of each

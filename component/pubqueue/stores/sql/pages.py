@@ -284,10 +284,11 @@ def _tallies(
 
 
 def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
-    *facts, queued, locked, held, dead, free, oldest = row
+    *facts, queued, locked, held, oldest_held, dead, free, oldest = row
     node = node_of(facts)
     delayed = node.items - queued - locked - held - dead
-    return NodeEntry(node, queued, locked, delayed, dead, free, oldest, held=held)
+    counts = node, queued, locked, delayed, dead, free, oldest
+    return NodeEntry(*counts, held=held, oldest_held=oldest_held)
 
 
 def _counted(

@@ -255,6 +255,8 @@ SELECT %(node)s,
     )),
     ifnull((SELECT items FROM locked WHERE node_id = c.id), 0),
     (SELECT count(*) FROM item INDEXED BY item_waits WHERE node_id = c.id AND state = 'held'),
+    -- the index has the numbers in their order, so the first one is one step
+    (SELECT published FROM item WHERE seq = (SELECT min(seq) FROM item INDEXED BY item_waits WHERE node_id = c.id AND state = 'held')),
     ifnull(?5, (SELECT count(*) FROM item INDEXED BY item_death WHERE node_id = c.id AND death IS NOT NULL AND state = 'dead')),
     (SELECT coalesce(sum(max(0, queue_requests - in_flight)), 0) FROM subscription WHERE node_id = n.id AND available),
     (SELECT published FROM item WHERE seq = (
