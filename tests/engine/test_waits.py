@@ -17,16 +17,19 @@ from harness.stores.replay import reported, there
 from harness.stores.store_contents import misweighed, recount
 
 from pubqueue.engine.listings import NodeEntries
-from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused
+from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused, SecretKept
 from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.records import ServiceSecret
 from pubqueue.model.waits import AtDeadline, Woken
 from pubqueue.rules.dead_letters import Redrive
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Purge
+from pubqueue.rules.publish_keys import KeepSecret
 from pubqueue.rules.read import ReadItems
 from pubqueue.rules.seek import Seek
 from pubqueue.rules.settle import Outcome
+from pubqueue.rules.signal_links import SECRET, MakeSignalLink, read
 
 DEAD = NodeName("dead")
 
@@ -222,3 +225,20 @@ def test_a_done_item_that_comes_back_begins_anew(shell):
     shell.do(Seek(who(BOSS), JOBS, begun))
     item = stored(shell)
     assert (item.holder, item.wait) == (ANN, None)
+
+
+def test_links_are_made_under_one_secret_that_the_store_keeps(shell):
+    held_by_ann(shell, "yes")
+    first, second = (
+        shell.do(
+            MakeSignalLink(who(BOSS), JOBS, ItemId("a"), "yes", once, ServiceSecret(SECRET, own))
+        )
+        for once, own in (("1", b"first"), ("2", b"second"))
+    )
+    kept = shell.do(KeepSecret(who(BOSS, admin=True), ServiceSecret(SECRET, b"third")))
+    assert kept == SecretKept(b"first")
+    links = [read(one.text, kept.value) for one in (first, second)]
+    assert [(one.id, one.step) for one in links] == [("1", 1), ("2", 1)]
+    assert shell.do(links[0].signal("5")).wakes
+    assert shell.do(links[1].signal("5")).refusal is Refusal.ITEM_NOT_FOUND
+    assert stored(shell).wait.holds == 1

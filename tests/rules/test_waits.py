@@ -76,7 +76,7 @@ def refusal(decision):
 def test_a_held_item_waits_without_a_failure_and_its_holder_is_notified():
     item = held(1, failed=1, released=2, failure="no ink")
     decision = holds(item, "a", "b", within=Millis(9000), carry="{}")
-    wait = Wait(("a", "b"), NOW, AtDeadline.DELIVER, "{}")
+    wait = Wait(("a", "b"), NOW, AtDeadline.DELIVER, "{}", holds=1)
     change = Hold(item, wait, after(9))
     assert decision == Decision(Done(), (change,), (Unlocked(ANN, JOBS, (I1,)),))
     now = item_after(change)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from pubqueue.model.decision import SecretKept
-from pubqueue.model.records import ServiceSecret
+from pubqueue.model.records import SECRET_BYTES, ServiceSecret
 from pubqueue.rules.publish_keys import KeepSecret
 
 if TYPE_CHECKING:
@@ -142,8 +142,6 @@ def _go_on() -> None:
 
 
 # A secret that all instances have, and each life of an instance: the store keeps it.
-
-SECRET_BYTES: Final = 32
 
 RETRY: Final = 1.0
 """Seconds until the store is asked again."""

@@ -382,6 +382,19 @@ class Damaged(Struct, frozen=True, gc=False):
     items: tuple[tuple[NodeName, ItemId], ...]
 
 
+class SignalLinkMade(Struct, frozen=True, gc=False):
+    """A link that sends the item a signal once, as a text, and until when it holds."""
+
+    node: NodeName
+    id: ItemId
+    text: str
+    until: Millis
+
+    def __repr__(self) -> str:
+        """Leave out the text: whoever has it may use it."""
+        return f"SignalLinkMade({self.node!r}, {self.id!r})"
+
+
 Reply = (
     Refused
     | Damaged
@@ -394,6 +407,7 @@ Reply = (
     | Taken
     | Touched
     | Signaled
+    | SignalLinkMade
     | Redriven
     | Cancelled
     | Recovered

@@ -101,6 +101,8 @@ class Wait(Struct, frozen=True, gc=False):
     known: tuple[str, ...] = ()
     woken: Woken | None = None
     join: Join | None = None
+    holds: int = 0
+    """How often it was held, this time too: so a link to answer one wait answers no later one."""
     damaged: bool = False
     """Whether the stored column is not what was written. Nothing else of it is known then."""
 
@@ -140,7 +142,7 @@ class Wait(Struct, frozen=True, gc=False):
         marks = tuple([mark_of(one.id) for one in self.came if one.id in over])
         known = (*self.known, *marks)[-MAX_SIGNALS:]
         join = None if self.woken is Woken.COUNT else self.join
-        return Wait(carry=self.carry, came=left, known=known, join=join)
+        return Wait(carry=self.carry, came=left, known=known, join=join, holds=self.holds)
 
 
 NO_WAIT: Final = Wait()

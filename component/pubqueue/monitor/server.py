@@ -22,6 +22,7 @@ from pubqueue.engine.task import Task, stop_all
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
+from pubqueue.monitor.answers import Answers
 from pubqueue.monitor.api.service import Api, Callers
 from pubqueue.monitor.asking import is_here
 from pubqueue.monitor.counters import Tally
@@ -86,6 +87,7 @@ class Monitor(ProcessObserver):
             callers = Callers(logins.accounts, by, proxies)
             self._api = Api(callers, lambda: self._broker, version=version)
         self._readers = Readers(callers)
+        self._answers = Answers(by, lambda: self._broker)
 
     def committed(
         self,
@@ -133,6 +135,7 @@ class Monitor(ProcessObserver):
             self._site.add_to(app)
         if self._api is not None:
             self._api.add_to(app)
+        self._answers.add_to(app)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)

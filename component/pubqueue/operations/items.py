@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
 
 from pubqueue.model import replies
-from pubqueue.model.entities import ItemId, NodeName, State, is_number
+from pubqueue.model.entities import ItemId, NodeName, State, is_number, seconds
+from pubqueue.model.records import SECRET_BYTES, ServiceSecret
 from pubqueue.operations.model import (
     AFTER,
     MATCH,
@@ -46,6 +49,7 @@ from pubqueue.rules.inspect import Peek, ReadHistory
 from pubqueue.rules.joins import Close
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
+from pubqueue.rules.signal_links import SECRET, USUAL, MakeSignalLink
 from pubqueue.rules.unlock import FreeLocks
 from pubqueue.rules.validity import MAX_NAMED
 from pubqueue.rules.waits import Signal
@@ -53,7 +57,7 @@ from pubqueue.rules.waits import Signal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pubqueue.model.decision import Cancelled, Done, Redriven, Request, Signaled
+    from pubqueue.model.decision import Cancelled, Done, Redriven, Request, Signaled, SignalLinkMade
     from pubqueue.model.entities import Item, Millis, Principal
     from pubqueue.model.joins import Join
     from pubqueue.operations.model import Given, Row
@@ -768,6 +772,80 @@ SIGNAL: Final = Operation(
 )
 
 
+def _ask_link(by: Principal, given: Given) -> Request:
+    within = given.one("within")
+    return MakeSignalLink(
+        *(by, node_of(given), ItemId(given.one("item")), given.one("signal"), uuid4().hex),
+        proposed=ServiceSecret(SECRET, token_bytes(SECRET_BYTES)),
+        within=seconds(float(within)) if within else USUAL,
+    )
+
+
+def _beginning(given: Given) -> str:
+    """Return what the link begins with.
+
+    Raises:
+        UnfitError: that is no address of HTTP.
+
+    """
+    text = given.one("at")
+    parts = urlsplit(text)
+    if text and (parts.scheme not in {"http", "https"} or not parts.netloc or parts.query):
+        raise UnfitError("at: the address of the service, such as https://queue.example.org")
+    return text.rstrip("/")
+
+
+def _linked(reply: SignalLinkMade, given: Given) -> Answer:
+    link = f"{_beginning(given)}/{ANSWER}/{reply.text}"
+    note = f"{link} sends {given.one('signal')} to {reply.id} once, until {stamp(reply.until)}."
+    return Answer(note, ((link, reply.until),))
+
+
+ANSWER: Final = "answer"
+"""The first part of the path of a link."""
+
+SIGNAL_LINK: Final = Operation(
+    "signal-link",
+    "Make a link that sends a signal",
+    "Whoever has the link can send the signal, once: by a page with a button. It is over as soon as the item is woken.",
+    replies.Power.NODES,
+    (
+        NODE,
+        Parameter(
+            *("item", ParameterKind.ITEM, "Item"),
+            required=True,
+            offer=Offer(
+                *(ITEMS, _waiting, "No item of {node} is held.", "Or the id of another item"),
+                given=(CHOSEN_FROM, ("state", State.HELD.value)),
+                title="Held items of {node}",
+                about="Choose the item, and name the signal.{first}",
+            ),
+        ),
+        Parameter("signal", ParameterKind.TEXT, "Name of the signal", required=True),
+        Parameter(
+            *("within", ParameterKind.NUMBER, "Seconds for which it holds"),
+            hint="Two days, if it is empty; up to 30 days.",
+            help="Seconds for which it holds, up to 30 days; two days by default.",
+        ),
+        Parameter(
+            *("at", ParameterKind.TEXT, "Address of the service"),
+            hint="Such as https://queue.example.org; without it you get the path alone.",
+            help="The address at which people reach the service over HTTP; without it the path alone is printed.",
+            metavar="URL",
+        ),
+    ),
+    (Column("link", "Link"), Column("until", "Holds until", Cell.MOMENT)),
+    _ask_link,
+    _linked,
+    single=True,
+    changes=True,
+    nodes=queues(about="Choose the queue."),
+    manual="Make a link by which whoever has it can send an item one signal, once.\n\n"
+    "For mails and chats: the link shows a page with a button. It holds for the wait of the item that is now, or comes next, and is over as soon as"
+    " the item is woken. Who may send the signal may make the link. Treat it like a password.",
+)
+
+
 def _closed(_reply: Done, given: Given) -> Answer:
     return Answer(f"{given.one('item')} gets no more members.")
 
@@ -800,7 +878,9 @@ CLOSE_JOIN: Final = Operation(
     " or to have a join looked at again after you have changed `join_dead` of its queue. Owners and publishers of the node may, and the publisher of the item.",
 )
 
-ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, SIGNAL, CLOSE_JOIN, PURGE, EVENTS)
+ON_ITEMS: Final = (
+    *(ITEMS, PEEK, HISTORY, CANCEL, RELEASE, SIGNAL, SIGNAL_LINK, CLOSE_JOIN, PURGE, EVENTS),
+)
 
 
 # Operations on dead items: list them, count them by their reasons, redrive them, discard them.

@@ -24,6 +24,7 @@ from pubqueue.rules.nodes import SetAffiliations, SetPolicy
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.signal_links import fault_of_link
 from pubqueue.rules.staging import StagePublish
 from pubqueue.rules.subscribers import SetSubscriptions
 from pubqueue.rules.take import MAX_WAIT
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.model.records import PublishKey
     from pubqueue.rules.commit import CommitVersion
     from pubqueue.rules.discovery import Describe
+    from pubqueue.rules.signal_links import MakeSignalLink
     from pubqueue.rules.staging import AbortVersion, ListTransactions
     from pubqueue.rules.take import Take
     from pubqueue.rules.waits import Hold, Signal
@@ -307,6 +309,11 @@ def of_hold(request: Hold) -> Refused | None:
 def of_signal(request: Signal) -> Refused | None:
     """Refuse names and data beyond their bounds."""
     return of_node(request) or fault_of_signal(request)
+
+
+def of_signal_link(request: MakeSignalLink) -> Refused | None:
+    """Refuse names and a time beyond their bounds."""
+    return of_node(request) or fault_of_link(request)
 
 
 def of_each(request: SettleEach) -> Refused | None:

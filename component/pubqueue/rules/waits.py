@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pubqueue.rules.room import Allowance
 
 NOTHING: Final = "hold: an item waits for a signal, for a time, or for both"
+OVER: Final = "the link is over: the item waits for it no more"
 UNANSWERED: Final = "no signal came in time"
 NOT_ALL_DONE: Final = "not all that it waits for was done in time"
 MEMBER_DIED: Final = "an item that it waits for is dead"
@@ -106,7 +107,8 @@ def hold(request: Hold, facts: HoldFacts) -> Decision:
 
 def _begun(request: Hold, wait: Wait, now: Millis) -> Wait:
     carry = wait.carry if request.carry is None else request.carry
-    return replace(wait, signals=request.signals, since=now, then=request.then, carry=carry)
+    begun = replace(wait, signals=request.signals, since=now, then=request.then, carry=carry)
+    return replace(begun, holds=wait.holds + 1)
 
 
 def _beyond(node: Node, more: int, allowance: Allowance | None) -> Refused | None:
@@ -137,11 +139,14 @@ def _of_names(signals: tuple[str, ...]) -> Refused | None:
     if len(set(signals)) > MAX_NAMES:
         return Refused(Refusal.BAD_REQUEST, f"hold: an item waits for up to {MAX_NAMES} signals")
     if not all(map(is_signal, signals)):
-        return Refused(
-            Refusal.BAD_REQUEST,
-            f"signal: a name of 1 to {MAX_NAME} bytes, without control characters",
-        )
+        return name_refused("signal")
     return None
+
+
+def name_refused(what: str) -> Refused:
+    """Return the refusal of a text that cannot be the name, or the id, of a signal."""
+    reason = f"{what}: a name of 1 to {MAX_NAME} bytes, without control characters"
+    return Refused(Refusal.BAD_REQUEST, reason, setting=what)
 
 
 def _of_text(what: str, text: str) -> Refused | None:
@@ -159,8 +164,22 @@ def is_signal(name: str) -> bool:
     return bool(name) and is_clean(name) and len(name.encode()) <= MAX_NAME
 
 
+class Bearer(Struct, frozen=True, gc=False):
+    """What a link to signal is for: the item of this number, the wait that is its `step`th, and no moment from `until` on."""
+
+    seq: int
+    step: int
+    until: Millis
+
+    def is_over(self, item: Item, now: Millis) -> bool:
+        """Return whether the link has no effect any more: its time is over, or the item has been woken, or is another one."""
+        holds = (item.wait or NO_WAIT).holds
+        step = holds if item.state is State.HELD else holds + 1
+        return now >= self.until or item.seq != self.seq or step != self.step
+
+
 class Signal(Request, frozen=True, gc=False):
-    """Send an item a signal, with data. A repeated one, under the same `signal_id`, counts once."""
+    """Send an item a signal, with data. A repeated one, under the same `signal_id`, counts once. `bearer`: it comes by a link."""
 
     by: Principal
     node: NodeName
@@ -168,6 +187,7 @@ class Signal(Request, frozen=True, gc=False):
     name: str
     data: str
     signal_id: str
+    bearer: Bearer | None = None
 
 
 class SignalFacts(Struct, frozen=True, gc=False):
@@ -194,6 +214,8 @@ def signal(request: Signal, facts: SignalFacts) -> Decision:
         return refuse(Refusal.STORE_FAILED, DAMAGED)
     if wait.has(request.signal_id):
         return Decision(Signaled(node.name, item.id, item.state, again=True))
+    if request.bearer is not None and request.bearer.is_over(item, facts.now):
+        return refuse(Refusal.ITEM_NOT_FOUND, OVER)
     came = Came(request.signal_id, request.name, request.data, request.by.account, facts.now)
     if not wait.has_room(came):
         most = MAX_KEPT if wait.join is None else MAX_OF_JOIN
@@ -211,8 +233,7 @@ def fault_of_signal(request: Signal) -> Refused | None:
     """Refuse names and data beyond their bounds."""
     for what, name in (("signal", request.name), ("id", request.signal_id)):
         if not is_signal(name):
-            reason = f"{what}: a name of 1 to {MAX_NAME} bytes, without control characters"
-            return Refused(Refusal.BAD_REQUEST, reason, setting=what)
+            return name_refused(what)
     return _of_text("data", request.data)
 
 

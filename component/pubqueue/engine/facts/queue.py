@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pubqueue.engine import listings
 from pubqueue.engine.facts.managing import for_node, owners_to_notify
 from pubqueue.engine.facts.publishing import existing, fed_by, oldest, subscribers
-from pubqueue.engine.rows import ANSWERED, FINISHED, PING_ANSWERS, SEEKS, SETTLED, Due
+from pubqueue.engine.rows import ANSWERED, FINISHED, PING_ANSWERS, SECRETS, SEEKS, SETTLED, Due
 from pubqueue.engine.writes import delivered_mark
 from pubqueue.model.after import exhausted
 from pubqueue.model.changes import NoteLeftOut
@@ -58,6 +58,7 @@ from pubqueue.rules.seek import (
 )
 from pubqueue.rules.settle import HeldFacts, Outcome, Settle, SettleFacts, Verb, holds, is_late
 from pubqueue.rules.settle_each import singly
+from pubqueue.rules.signal_links import MakeSignalLinkFacts
 from pubqueue.rules.take import TakeFacts
 from pubqueue.rules.unlock import (
     MAX_BYTES,
@@ -68,7 +69,7 @@ from pubqueue.rules.unlock import (
     ResendFacts,
     is_undelivered,
 )
-from pubqueue.rules.waits import HoldFacts, SignalFacts
+from pubqueue.rules.waits import HoldFacts, Signal, SignalFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,9 +93,10 @@ if TYPE_CHECKING:
     from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek, SeekItems
     from pubqueue.rules.settle import ReadHeld
     from pubqueue.rules.settle_each import SettleEach
+    from pubqueue.rules.signal_links import MakeSignalLink
     from pubqueue.rules.take import Take
     from pubqueue.rules.unlock import Recover, Resend, Touch
-    from pubqueue.rules.waits import Hold, Signal
+    from pubqueue.rules.waits import Hold
 
     Dying = tuple[Item, Node] | None
 
@@ -670,6 +672,13 @@ def for_joined(context: Context, joined: Mapping[int, Tally]) -> list[Met]:
     return [
         Met(item, None if item is None else rows.node(item.node), tally) for item, tally in items
     ]
+
+
+def for_signal_link(context: Context, request: MakeSignalLink) -> MakeSignalLinkFacts:
+    """Return the facts for a signal, and the secret under which links are made."""
+    asked = Signal(request.by, request.node, request.id, request.name, "", request.link)
+    secret = context.rows.row(SECRETS, request.proposed.name)
+    return MakeSignalLinkFacts(for_signal(context, asked), secret)
 
 
 def for_each(context: Context, request: SettleEach) -> tuple[SettleFacts, ...]:
