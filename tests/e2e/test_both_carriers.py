@@ -98,6 +98,11 @@ COMMANDS = (
     ("signal {} b go --id s1 --json", ""),
     ("signal {} b go nope", ""),
     ("signal {} gone go", ""),
+    ("signal-link {} b go", "signal-link"),
+    ("signal-link {} b go --within 60 --at https://queue.example/ --json", ""),
+    ("signal-link {} gone go", ""),
+    ("signal-link {} b go --at ftp://x", ""),
+    ("signal-link {} b go --within 9999999", ""),
     ("close-join {} a", "close-join"),
     ("close-join {} gone", ""),
     ("release {} a --yes", "release"),
@@ -189,6 +194,7 @@ def alike(said):
     shown = re.sub(r'("(?:seq|death|age_ms|held_ms|longest_round)": )[\d.]+', r"\1N", shown)
     shown = re.sub(r"(--after|^)( ?)\d+\b", r"\1\2N", shown, flags=re.MULTILINE)
     shown = re.sub(r"\d+ (s|min)( \d+ s)?\b", "SPAN", shown)
+    shown = re.sub(r"/answer/[\w-]+", "LINK", shown)
     shown = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "UUID", shown)
     shown = re.sub(r"[ ─━]+", " ", shown)
     return said.code, re.sub(r"\b(xmpp|http)\b", "QUEUE", shown)

@@ -47,7 +47,7 @@ async def made(service, name="yes", once="1"):
     """Return the address of a link."""
     proposed = ServiceSecret(SECRET, b"s" * 32)
     request = MakeSignalLink(who(BOSS), JOBS, ItemId("a"), name, once, proposed)
-    return f"{service.place}/answer/{(await service.do(request))[0].text}"
+    return f"{service.place}{(await service.do(request))[0].path}"
 
 
 async def asked(browser, method, url, **words):

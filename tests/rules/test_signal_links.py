@@ -37,7 +37,7 @@ def asks(
 
 
 def link_of(decision, secret=OURS):
-    return signal_links.read(decision.reply.text, secret.value)
+    return signal_links.read(decision.reply.path.removeprefix("/answer/"), secret.value)
 
 
 def uses(link, item, now=NOW, affiliation=Affiliation.OWNER):
@@ -71,7 +71,7 @@ def test_the_first_link_is_made_under_the_secret_that_is_kept_then():
     assert made.changes == (PutRow(OTHER),)
     assert link_of(made, OTHER).name == "yes"
     assert asks().changes == ()
-    assert made.reply.text not in repr(made.reply)
+    assert made.reply.path not in repr(made.reply)
 
 
 def test_a_link_sends_its_signal_once():
@@ -153,7 +153,7 @@ def test_the_longest_link_fits_into_the_first_line_of_a_request():
 
 @given(some.data())
 def test_a_text_that_was_changed_is_no_link(data):
-    text = asks().reply.text
+    text = asks().reply.path.removeprefix("/answer/")
     at = data.draw(some.integers(0, len(text) - 1))
     other = data.draw(some.characters(exclude_categories=()))
     changed = text[:at] + other + text[at + 1 :]

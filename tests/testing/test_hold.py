@@ -1,5 +1,6 @@
 """What docs/how-to/hold.md says, done with the service in the process; and the item that a handler holds, without one."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -50,6 +51,15 @@ async def test_the_answer_comes_from_a_publisher_and_counts_once(page, monkeypat
             assert first == Signaled("orders", "o2", "mail-17", "queued")
             with pytest.raises(Refused, match="forbidden"):  # nor is it said which items exist
                 await publisher.signal("orders", "o9", "approved")
+            links = await page["links"]("o2")
+            form = r"https://queue\.example\.org/answer/[\w-]{60,}"
+            assert [bool(re.fullmatch(form, link)) for link in links] == [True, True]
+            with pytest.raises(Refused, match="forbidden"):
+                await publisher.signal_link("orders", "o9", "approved", at="https://q.example")
+            with pytest.raises(Refused, match="within"):
+                await publisher.signal_link(
+                    "orders", "o2", "approved", at="", within=timedelta(days=31)
+                )
         await page["approve"]("o2")
         await service.work(page["order"], node="orders")
         assert page["did"] == ["mail about o1", "mail about o2", "ship o2"]

@@ -312,6 +312,10 @@ class SignalRow(Struct, frozen=True):
     wakes: bool | None
     again: bool | None
 
+class SignalLinkRow(Struct, frozen=True):
+    link: str | None
+    until: datetime | None
+
 class WorkersRow(Struct, frozen=True):
     jid: str
     state: str | None
@@ -571,6 +575,15 @@ class Admin(Session):
     async def signal(
         self, node: str, item: str, signal: str, *, data: str | None = None, id: str | None = None
     ) -> SignalRow: ...
+    async def signal_link(
+        self,
+        node: str,
+        item: str,
+        signal: str,
+        *,
+        within: float | None = None,
+        at: str | None = None,
+    ) -> SignalLinkRow: ...
     def workers(
         self,
         node: str,
@@ -829,6 +842,15 @@ class BlockingAdmin(BlockingSession):
     def signal(
         self, node: str, item: str, signal: str, *, data: str | None = None, id: str | None = None
     ) -> SignalRow: ...
+    def signal_link(
+        self,
+        node: str,
+        item: str,
+        signal: str,
+        *,
+        within: float | None = None,
+        at: str | None = None,
+    ) -> SignalLinkRow: ...
     def workers(
         self,
         node: str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from pubqueue.model.decision import SecretKept
-from pubqueue.model.records import SECRET_BYTES, ServiceSecret
+from pubqueue.model.records import ServiceSecret
 from pubqueue.rules.publish_keys import KeepSecret
 
 if TYPE_CHECKING:
@@ -143,15 +143,22 @@ def _go_on() -> None:
 
 # A secret that all instances have, and each life of an instance: the store keeps it.
 
+SECRET_BYTES: Final = 32
+
 RETRY: Final = 1.0
 """Seconds until the store is asked again."""
+
+
+def proposed_secret(name: str) -> ServiceSecret:
+    """Return a new secret of this name, which is kept if there is none yet."""
+    return ServiceSecret(name, secrets.token_bytes(SECRET_BYTES))
 
 
 async def kept_secret(
     handle: Callable[[KeepSecret], Awaitable[Reply]], by: Principal, name: str
 ) -> bytes:
     """Return the service's secret of this name; the first instance that asks for it makes it. `handle` is the broker's."""
-    proposed = ServiceSecret(name, secrets.token_bytes(SECRET_BYTES))
+    proposed = proposed_secret(name)
     while True:
         reply = await handle(KeepSecret(by, proposed))
         if isinstance(reply, SecretKept):

@@ -383,15 +383,15 @@ class Damaged(Struct, frozen=True, gc=False):
 
 
 class SignalLinkMade(Struct, frozen=True, gc=False):
-    """A link that sends the item a signal once, as a text, and until when it holds."""
+    """A link that sends the item a signal once, as a path below the address of the service, and until when it holds."""
 
     node: NodeName
     id: ItemId
-    text: str
+    path: str
     until: Millis
 
     def __repr__(self) -> str:
-        """Leave out the text: whoever has it may use it."""
+        """Leave out the path: it is enough to use the link."""
         return f"SignalLinkMade({self.node!r}, {self.id!r})"
 
 

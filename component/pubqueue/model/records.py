@@ -469,10 +469,6 @@ def name_of_message(mark: str, number: int) -> str:
 # A secret of the service, which each instance needs and none shows.
 
 
-SECRET_BYTES: Final = 32
-"""Bytes of a new one."""
-
-
 class ServiceSecret(Struct, frozen=True, gc=False):
     """A secret, by its name. It is never shown."""
 

@@ -7,19 +7,17 @@ but names, as text; it has no script and no style, and loads nothing.
 from __future__ import annotations
 
 from html import escape
-from secrets import token_bytes
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
 
+from pubqueue.engine.face import proposed_secret
 from pubqueue.faces.http.problems import STATUS
 from pubqueue.model.decision import Refusal, SecretKept, Signaled
-from pubqueue.model.records import SECRET_BYTES, ServiceSecret
 from pubqueue.monitor import asking
-from pubqueue.operations.items import ANSWER
 from pubqueue.rules.publish_keys import KeepSecret
-from pubqueue.rules.signal_links import SECRET, read
+from pubqueue.rules.signal_links import ANSWER, SECRET, read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -103,10 +101,9 @@ class Answers:
         return handle
 
     async def _link(self, text: str) -> Link | None:
-        """Return what the text of a link says, None if it is none. No store is asked for a text that the service has not made."""
+        """Return what the text of a link says, None if the service has not made it. No store is asked for a text that the service has not made."""
         if self._secret is None:
-            proposed = ServiceSecret(SECRET, token_bytes(SECRET_BYTES))
-            kept = await self._ask(KeepSecret(self._by, proposed))
+            kept = await self._ask(KeepSecret(self._by, proposed_secret(SECRET)))
             assert isinstance(kept, SecretKept)
             self._secret = kept.value
         return read(text, self._secret)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
 
+from pubqueue.engine.face import proposed_secret
 from pubqueue.model import replies
 from pubqueue.model.entities import ItemId, NodeName, State, is_number, seconds
-from pubqueue.model.records import SECRET_BYTES, ServiceSecret
 from pubqueue.operations.model import (
     AFTER,
     MATCH,
@@ -773,10 +772,11 @@ SIGNAL: Final = Operation(
 
 
 def _ask_link(by: Principal, given: Given) -> Request:
+    _beginning(given)
     within = given.one("within")
     return MakeSignalLink(
         *(by, node_of(given), ItemId(given.one("item")), given.one("signal"), uuid4().hex),
-        proposed=ServiceSecret(SECRET, token_bytes(SECRET_BYTES)),
+        proposed=proposed_secret(SECRET),
         within=seconds(float(within)) if within else USUAL,
     )
 
@@ -785,7 +785,7 @@ def _beginning(given: Given) -> str:
     """Return what the link begins with.
 
     Raises:
-        UnfitError: that is no address of HTTP.
+        UnfitError: that is not an address of HTTP.
 
     """
     text = given.one("at")
@@ -796,18 +796,15 @@ def _beginning(given: Given) -> str:
 
 
 def _linked(reply: SignalLinkMade, given: Given) -> Answer:
-    link = f"{_beginning(given)}/{ANSWER}/{reply.text}"
+    link = f"{_beginning(given)}{reply.path}"
     note = f"{link} sends {given.one('signal')} to {reply.id} once, until {stamp(reply.until)}."
     return Answer(note, ((link, reply.until),))
 
 
-ANSWER: Final = "answer"
-"""The first part of the path of a link."""
-
 SIGNAL_LINK: Final = Operation(
     "signal-link",
     "Make a link that sends a signal",
-    "Whoever has the link can send the signal, once: by a page with a button. It is over as soon as the item is woken.",
+    "The link sends the signal, once, for anyone who has it: by a page with a button. It is over as soon as the item is woken.",
     replies.Power.NODES,
     (
         NODE,
@@ -840,9 +837,9 @@ SIGNAL_LINK: Final = Operation(
     single=True,
     changes=True,
     nodes=queues(about="Choose the queue."),
-    manual="Make a link by which whoever has it can send an item one signal, once.\n\n"
+    manual="Make a link by which anyone who has it can send an item one signal, once.\n\n"
     "For mails and chats: the link shows a page with a button. It holds for the wait of the item that is now, or comes next, and is over as soon as"
-    " the item is woken. Who may send the signal may make the link. Treat it like a password.",
+    " the item is woken. An account that may send the signal may make the link. Treat it like a password.",
 )
 
 

@@ -1,4 +1,4 @@
-"""Links by which whoever bears one sends a signal to one item, once: for mails and pages, whose readers have no account here.
+"""Links by which anyone who bears one sends a signal to one item, once: for mails and pages, whose readers have no account here.
 
 A link is made with the right to signal, and names the account that made it. Nothing is stored: all that it says is in its text, with a code that only
 the service can make. It holds for one wait of the item: for the next one, if the item is not held when the link is made. So a link that is left over
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 SECRET: Final = "signal-links"  # noqa: S105  # its name
 """The name of the secret of the service under which links are made."""
+
+ANSWER: Final = "answer"
+"""The first part of the path of a link; its text follows."""
 
 USUAL: Final = seconds(2 * 86_400)
 LONGEST: Final = seconds(30 * 86_400)
@@ -134,7 +137,8 @@ def make_signal_link(request: MakeSignalLink, facts: MakeSignalLinkFacts) -> Dec
         wait.holds if item.state is State.HELD else wait.holds + 1,
         until,
     )
-    reply = SignalLinkMade(request.node, request.id, written(link, secret.value), until)
+    path = f"/{ANSWER}/{written(link, secret.value)}"
+    reply = SignalLinkMade(request.node, request.id, path, until)
     return Decision(reply, () if facts.secret is not None else (PutRow(secret),))
 
 

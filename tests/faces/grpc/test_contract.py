@@ -212,7 +212,7 @@ async def sides(make_store, face_of):
             await side.face.stop()  # one that was killed has not closed its sockets
 
 
-class TestGrpc(WaitContract, ConditionContract, FaceContract):  # G51
+class TestGrpc(WaitContract, ConditionContract, FaceContract):  # G51, G53
     test_a_wrong_password_and_an_unknown_name_get_the_same_answer = (
         AccountContract.test_a_wrong_password_and_an_unknown_name_get_the_same_answer
     )

@@ -103,7 +103,7 @@ async def test_a_message_is_posted_and_an_answer_of_200_ends_it(side, v1, topic,
     await until(is_done)
 
 
-async def test_a_message_that_has_waited_is_pushed_with_what_came(side, v1, topic, hook):  # G52
+async def test_a_message_that_has_waited_is_pushed_with_what_came(side, v1, topic, hook):  # G53
     await subscribe(v1, "")
     (name,) = (await publish(v1, b"a")).message_ids
     boss, node = Principal(Jid("boss@x"), admin=True), NodeName(BILL)

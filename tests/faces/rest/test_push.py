@@ -74,7 +74,7 @@ async def test_a_message_is_posted_with_its_type_links_and_signature():  # R29, 
         await gone(rest)
 
 
-async def test_a_message_that_has_waited_is_pushed_with_what_came():  # R48
+async def test_a_message_that_has_waited_is_pushed_with_what_came():  # W27
     hook = Hook()
     async with pushing(hook) as rest:
         etl, bee = await rest.as_(), await rest.as_("bee")

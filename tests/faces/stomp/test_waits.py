@@ -35,7 +35,7 @@ async def works(served, **headers):
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
-async def test_a_message_is_held_by_a_nack_signaled_and_comes_again(served, version):  # N31
+async def test_a_message_is_held_by_a_nack_signaled_and_comes_again(served, version):  # N30
     bee, etl, message = await works(served, version=version)
     assert not {"woken", "waited"} & message.headers.keys()
     carry = '{"step":1}\n'
@@ -59,7 +59,7 @@ async def test_a_message_is_held_by_a_nack_signaled_and_comes_again(served, vers
     assert (repeated.headers["state"], repeated.headers["duplicate"]) == ("locked", "true")
 
 
-async def test_what_comes_is_one_line_in_a_version_without_escapes(served):  # N31
+async def test_what_comes_is_one_line_in_a_version_without_escapes(served):  # N30
     bee, etl, message = await works(served, version="1.0")
     await signaled(etl, "early", b"C:\\n\nend", signal_id="1")
     bee.close()  # its message comes again, with what came before it was held
@@ -68,7 +68,7 @@ async def test_what_comes_is_one_line_in_a_version_without_escapes(served):  # N
     assert json.loads(again.headers["waited"])["signals"][0]["data"] == "C:\\n\nend"
 
 
-async def test_the_end_of_the_time_can_end_the_item(served):  # N31
+async def test_the_end_of_the_time_can_end_the_item(served):  # N30
     bee, _, message = await works(served)
     held = await nacks(bee, message, outcome="hold", within="0.5", then="dead")
     assert held.command == "RECEIPT"
@@ -95,14 +95,14 @@ async def test_the_end_of_the_time_can_end_the_item(served):  # N31
         ({"outcome": "release", "carry": "1"}, "bad header: carry is for outcome:hold"),
     ],
 )
-async def test_a_hold_that_cannot_be_read_is_refused(served, headers, said):  # N31
+async def test_a_hold_that_cannot_be_read_is_refused(served, headers, said):  # N30
     bee, _, message = await works(served)
     refused = await nacks(bee, message, **headers)
     assert refused.command == "ERROR"
     assert f"{refused.headers['message']}: {refused.body.decode()}".startswith(said)
 
 
-async def test_words_that_the_publisher_has_sent_are_not_those_of_the_worker(served):  # N31
+async def test_words_that_the_publisher_has_sent_are_not_those_of_the_worker(served):  # N30
     bee, etl = await served.works(**INDIVIDUAL), await served.log_in()
     words = {"signals": YES, "within": "60", "carry": "1", "then": "dead"}
     await etl.do("SEND", destination="/queue/jobs", item_id="a", **words)
@@ -112,7 +112,7 @@ async def test_words_that_the_publisher_has_sent_are_not_those_of_the_worker(ser
     assert (await stored(served.side, "a")).state is State.DEAD
 
 
-async def test_a_hold_is_of_one_message_and_of_no_transaction(served):  # N31
+async def test_a_hold_is_of_one_message_and_of_no_transaction(served):  # N30
     bee, etl = await served.works(prefetch_count="2"), await served.log_in()
     await put(etl, "a", "b")
     await bee.hear()
@@ -136,14 +136,14 @@ async def test_a_hold_is_of_one_message_and_of_no_transaction(served):  # N31
         ({"item_id": "a", "signal": "y" * 256}, "bad header"),
     ],
 )
-async def test_a_signal_that_cannot_be_sent_is_refused(served, headers, message):  # N31
+async def test_a_signal_that_cannot_be_sent_is_refused(served, headers, message):  # N30
     etl = await served.log_in()
     await put(etl, "a")
     refused = await etl.do("SEND", destination="/signal/jobs", **headers)
     assert refused.headers["message"] == message
 
 
-async def test_data_that_is_no_text_and_too_many_signals_are_refused(served):  # N31
+async def test_data_that_is_no_text_and_too_many_signals_are_refused(served):  # N30
     etl = await served.log_in()
     await put(etl, "a")
     for number in range(64):
@@ -153,7 +153,7 @@ async def test_data_that_is_no_text_and_too_many_signals_are_refused(served):  #
     assert (await signaled(etl, "yes", b"\xff")).headers["message"] == "body not accepted"
 
 
-async def test_a_stranger_learns_nothing_of_items(served):  # N31
+async def test_a_stranger_learns_nothing_of_items(served):  # N30
     etl = await served.log_in()
     await put(etl, "a")
     said = set()

@@ -175,7 +175,7 @@ _PAGES: Final = ROOT / "xeps"
 STOMP: Final = Index(
     _PAGES / "stomp.md",
     4,
-    _numbered("{}{:02}", S=25, C=36, N=29),
+    _numbered("{}{:02}", S=25, C=36, N=30),
     r"[SCN]\d\d",
     by_comments(
         r"[SCN]\d\d",
@@ -186,7 +186,7 @@ STOMP: Final = Index(
 GRPC: Final = Index(
     _PAGES / "grpc.md",
     4,
-    _numbered("{}{}", G=52),
+    _numbered("{}{}", G=53),
     r"G\d+",
     by_comments(r"G\d+", "tests/faces/grpc", "proof/one_queue", "tests/rules"),
     most=6,
@@ -194,7 +194,7 @@ GRPC: Final = Index(
 REST: Final = Index(
     _PAGES / "rest.md",
     4,
-    _numbered("{}{:02}", R=36, H=34, W=26),
+    _numbered("{}{:02}", R=36, H=34, W=27),
     r"[RHW]\d\d",
     by_comments(
         r"[RHW]\d\d", "tests/faces/rest", "tests/faces/http", "proof/one_queue", "tests/monitor"

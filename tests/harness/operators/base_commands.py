@@ -29,6 +29,7 @@ DONE: Final = {
     "discard": (("discard", "jobs", "--yes"),),
     "release": (),  # nobody holds the item
     "signal": (),  # with an item that is there
+    "signal-link": (),  # likewise
     "close-join": (),  # with one that is a join
     "end-subscription": (),  # nobody subscribes
     "quiet-worker": (),  # likewise

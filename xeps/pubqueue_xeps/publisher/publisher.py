@@ -31,7 +31,7 @@ from pubqueue_xeps.publisher.distribution import Distribution
 from pubqueue_xeps.wire import waits
 from pubqueue_xeps.wire.joins import Join
 from pubqueue_xeps.wire.publication import carrying, new_id
-from pubqueue_xeps.wire.times import Span, span
+from pubqueue_xeps.wire.times import Span, span, until
 from pubqueue_xeps.wire.waits import as_json
 from pubqueue_xeps.xep_qos.levels import Level, level_of
 from pubqueue_xeps.xep_qos.pending_file import PendingFile
@@ -391,6 +391,30 @@ class Publisher:
         answer = await self._parts().distribution.signal(question, node, self._seconds(timeout))
         return waits.read_signaled(answer, node, id, known)
 
+    async def signal_link(
+        self,
+        node: str,
+        id: str,  # noqa: A002 - the name of the attribute
+        name: str,
+        *,
+        at: str,
+        within: When | None = None,
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+    ) -> str:
+        """Return a link by which anyone who has it sends the item this signal, once: for a mail, or a chat.
+
+        The link shows a page with a button, at the HTTP port of the service, which people reach at the address `at`. It holds
+        for `within` (seconds, a timedelta, or an aware datetime; two days by default, up to 30), and for one wait of the
+        item: the one that is, or else the next. So a handler may make it before it returns `Hold`. It is over as soon as the
+        item is woken. An account that may `signal` may make it, and has to have that right when it is used.
+
+        Raises what `signal` raises.
+        """
+        holds = None if within is None else until("within", within)
+        question = waits.link_request(node, id, name, holds)
+        answer = await self._parts().publications.signal(question, node, self._seconds(timeout))
+        return waits.read_link(answer, at)
+
     async def ask(
         self,
         node: str,
@@ -568,6 +592,7 @@ class BlockingPublisher(Blocking[Publisher]):
     close_join = blocking(Publisher.close_join)
     retract = blocking(Publisher.retract)
     signal = blocking(Publisher.signal)
+    signal_link = blocking(Publisher.signal_link)
     ask = blocking(Publisher.ask)
 
     def _wait(self, work: Coroutine[Any, Any, R]) -> R:

@@ -137,6 +137,7 @@ def from_json(text: str) -> Any:  # noqa: ANN401 - any value of JSON
 WAIT: Final = f"{{{PUBQUEUE}}}wait"
 CARRY: Final = f"{{{PUBQUEUE}}}carry"
 SIGNAL: Final = f"{{{PUBQUEUE}}}signal"
+LINK: Final = f"{{{PUBQUEUE}}}signal-linked"
 SIGNALED: Final = f"{{{PUBQUEUE}}}signaled"
 
 
@@ -174,6 +175,25 @@ def request(node: str, item: str, name: str, text: str, signal_id: str) -> IqReq
     )
     body = f"<signal xmlns='{PUBQUEUE}'{names}>{content(text)}</signal>"
     return IqRequest("set", f"the signal {name!r} to {item!r}", body)
+
+
+def link_request(node: str, item: str, name: str, within: float | None) -> IqRequest:
+    """Ask for a link that sends an item a signal."""
+    span = None if within is None else f"{math.ceil(within * 1000) / 1000:.3f}"
+    names = attributes(
+        node=checked(node, "The node's name"),
+        item=checked(item, "The item's id"),
+        name=checked(name, "The name of a signal"),
+        within=span,
+    )
+    label = f"a link that sends {name!r} to {item!r}"
+    return IqRequest("set", label, f"<signal-link xmlns='{PUBQUEUE}'{names}/>")
+
+
+def read_link(answer: Element, at: str) -> str:
+    """Return the link in an answer, below the address `at` of the service."""
+    found = answer.find(LINK)
+    return at.rstrip("/") + ("" if found is None else found.get("path", ""))
 
 
 def read_signaled(answer: Element, node: str, item: str, signal_id: str) -> Signaled:

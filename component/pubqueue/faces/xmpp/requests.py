@@ -358,6 +358,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("set", f"{_X} touch", ""):        Handler(queue.touch, replies.touched),
     ("set", f"{_X} redrive", ""):      Handler(queue.redrive, replies.redriven),
     ("set", f"{_X} signal", ""):       Handler(queue.signal, replies.signaled),
+    ("set", f"{_X} signal-link", ""):  Handler(queue.signal_link, replies.signal_link),
     ("set", f"{_X} close-join", ""):   Handler(queue.close_join),
     ("set", f"{_X} commit", ""):       Handler(queue.commit, replies.committed),
     ("set", f"{_X} abort", ""):        Handler(queue.abort),

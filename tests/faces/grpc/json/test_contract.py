@@ -160,7 +160,7 @@ async def connected(ids):
         yield connect
 
 
-class TestJson(WaitContract, ConditionContract, FaceContract):  # G49
+class TestJson(WaitContract, ConditionContract, FaceContract):  # G49, G53
     async def test_a_refusal_is_answered(self, sides, connected):
         etl = await connected(sides[0], "etl")
         assert await etl.publish("nowhere", "a") != ""

@@ -17,7 +17,7 @@ async def came_with(client, message):
     return found.json()
 
 
-async def test_a_message_is_held_signaled_and_comes_again(rest):  # R48
+async def test_a_message_is_held_signaled_and_comes_again(rest):  # W27
     etl, bee = await rest.as_(), await rest.as_("bee")
     await post(etl)
     message = await take(bee)
@@ -41,7 +41,7 @@ async def test_a_message_is_held_signaled_and_comes_again(rest):  # R48
     assert (await bee.post(found["hold"], data={"within": "1"})).status_code == 412
 
 
-async def test_what_is_too_long_for_a_header_is_at_its_link(rest):  # R48
+async def test_what_is_too_long_for_a_header_is_at_its_link(rest):  # W27
     etl, bee = await rest.as_(), await rest.as_("bee")
     await post(etl)
     message = await take(bee)
@@ -54,7 +54,7 @@ async def test_what_is_too_long_for_a_header_is_at_its_link(rest):  # R48
     assert (came["carry"], came["signals"][0]["data"]) == (LARGE * 2, LARGE)
 
 
-async def test_a_consumer_of_hornetq_holds_its_message(rest):  # R48
+async def test_a_consumer_of_hornetq_holds_its_message(rest):  # W27
     etl, bee = await rest.as_("etl", "hornetq"), await rest.as_("bee", "hornetq")
     await post(await rest.as_())
     made = await consumer(bee, autoAck="false")
@@ -93,7 +93,7 @@ async def test_a_consumer_of_hornetq_holds_its_message(rest):  # R48
         ("signal", {"signal": "yes", "name": "yes"}, 400),
     ],
 )
-async def test_what_cannot_be_read_is_refused_and_the_lock_stays(rest, kind, form, status):  # R48
+async def test_what_cannot_be_read_is_refused_and_the_lock_stays(rest, kind, form, status):  # W27
     etl, bee = await rest.as_(), await rest.as_("bee")
     await post(etl)
     message = await take(bee)
@@ -108,7 +108,7 @@ async def test_what_cannot_be_read_is_refused_and_the_lock_stays(rest, kind, for
     assert done.status_code == 204
 
 
-async def test_a_stranger_learns_nothing_of_messages(rest):  # R48
+async def test_a_stranger_learns_nothing_of_messages(rest):  # W27
     etl, ann = await rest.as_(), await rest.as_("ann")
     await post(etl, Message_Id="a")
     said = []

@@ -96,7 +96,7 @@ async def waited_by(exchange: Exchange, by: Principal) -> web.Response:
 async def _fields(
     exchange: Exchange, known: Collection[str], several: str = ""
 ) -> list[tuple[str, str]]:
-    """Return the fields of a form, of which each is known and occurs once, but for one.
+    """Return the fields of a form, of which each is known, and occurs once except one.
 
     Raises:
         ProblemError: it has others.

@@ -261,7 +261,8 @@ BY_HAND: Final[Mapping[str, Command]] = {
 # fmt: off
 ORDER: Final = (
     "overview", "queues", "workers", "events", "pause", "resume", "pause-publishing", "resume-publishing",
-    "items", "dead", "reasons", "deaths", "peek", "item", "redrive", "discard", "cancel", "release", "signal", "close-join", "purge",
+    "items", "dead", "reasons", "deaths", "peek", "item", "redrive", "discard", "cancel", "release", "signal", "signal-link",
+    "close-join", "purge",
     "quiet-worker", "resume-worker", "end-subscription", "members", "affiliate", "get-pending",
     "schedules", "schedule-show", "schedule-add", "schedule-change", "schedule-remove", "schedule-pause",
     "schedule-resume", "schedule-fire",

@@ -206,6 +206,7 @@ WORDS: Final = {full(word): listed for word, listed in {
     "x:carry":        _words(""),
     "x:then":         _words("node priority delay ttl group", None),
     "x:signal":       _words("node item name id"),
+    "x:signal-link":  _words("node item name within"),
     "x:touch":        _words("node seconds", None),
     "x:redrive":      _words("node to", None),
     "x:item":         _words("id"),

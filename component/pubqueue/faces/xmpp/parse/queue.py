@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from pubqueue.engine.face import proposed_secret
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, jid_of, node_of, span_of
 from pubqueue.faces.xmpp.xml import fields, payload
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
@@ -34,6 +35,7 @@ from pubqueue.rules.dead_letters import Redrive
 from pubqueue.rules.joins import Close
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.signal_links import SECRET, USUAL, MakeSignalLink
 from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
 from pubqueue.rules.together import Together
 from pubqueue.rules.unlock import Touch
@@ -541,6 +543,25 @@ def signal(iq: Iq) -> Request | StanzaError:
     if not item:
         return ITEM_REQUIRED
     return Signal(iq.by, node, ItemId(item), name, words.text, words.get("id") or iq.new_id())
+
+
+def signal_link(iq: Iq) -> Request | StanzaError:
+    """Read the request for a link that sends a signal; an extension of ours."""
+    words = iq.child
+    node = node_of(words)
+    if isinstance(node, StanzaError):
+        return node
+    if not (item := words.get("item")):
+        return ITEM_REQUIRED
+    try:
+        within = span_of(words.get("within"))
+    except ValueError as problem:
+        return bad_request(text=str(problem))
+    return MakeSignalLink(
+        *(iq.by, node, ItemId(item), words.get("name") or "", iq.new_id()),
+        proposed=proposed_secret(SECRET),
+        within=USUAL if within is None else within,
+    )
 
 
 def close_join(iq: Iq) -> Request | StanzaError:

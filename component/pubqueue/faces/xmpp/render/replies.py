@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Request,
         Retrieved,
         Signaled,
+        SignalLinkMade,
         Touched,
     )
     from pubqueue.model.entities import Item, Jid, Millis, Subscription
@@ -211,6 +212,12 @@ def touched(reply: Touched, _service: str) -> bytes:
         for item, deadline in reply.entries
     )
     return f'<touch xmlns="{ns.PUBQUEUE}" node="{attribute(reply.node)}">{items}</touch>'.encode()
+
+
+def signal_link(reply: SignalLinkMade, _service: str) -> bytes:
+    """Return the link, as a path below the address of the service, and until when it holds."""
+    words = f'node="{attribute(reply.node)}" item="{attribute(reply.id)}" path="{attribute(reply.path)}"'
+    return f'<signal-linked xmlns="{ns.PUBQUEUE}" {words} until="{stamp(reply.until)}"/>'.encode()
 
 
 def signaled(reply: Signaled, _service: str) -> bytes:
