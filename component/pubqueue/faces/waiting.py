@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 THENS: Final = ", ".join(one.value for one in AtDeadline)
 """The words for what the end of its time does with a held item."""
 
+_ESCAPED: Final = (("%", "\\u0025"), ("\x7f", "\\u007f"))
+"""Characters that JSON need not escape, and headers of HTTP do: with these the text is the same, decoded or not."""
+
 _NAMES: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -32,7 +35,10 @@ def came_for(wait: Wait) -> str:
         {"name": one.name, "id": one.id, "data": one.data, "by": one.by, "at": one.at}
         for one in wait.came
     ]
-    return json.dumps(found, separators=(",", ":"))
+    text = json.dumps(found, separators=(",", ":"))
+    for one, escape in _ESCAPED:
+        text = text.replace(one, escape)
+    return text
 
 
 def names_in(text: str) -> tuple[str, ...] | None:
