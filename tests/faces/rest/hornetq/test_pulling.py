@@ -183,7 +183,7 @@ async def test_a_message_is_open_until_it_is_acknowledged(rest, etl, bee):  # H0
         await create(etl, body)
     following = msg(await consumer(bee, **MANUAL))["acknowledge-next"]
     message = await bee.post(following)
-    assert msg(message).keys() == {"acknowledgement", "consumer"}
+    assert msg(message).keys() == {"acknowledgement", "consumer", "hold", "signal"}
     again = await bee.post(following)
     assert (again.content, msg(again)) == (b"one", msg(message))
     where = msg(message)["acknowledgement"]
