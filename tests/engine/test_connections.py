@@ -139,12 +139,12 @@ async def statements_of_freeing(path, count):
 
 async def test_a_slice_of_connections_takes_as_many_statements_as_one(tmp_path):
     one = await statements_of_freeing(tmp_path / "one.db", 4)
-    many = await statements_of_freeing(tmp_path / "many.db", reaper.SLICE)
+    many = await statements_of_freeing(tmp_path / "many.db", reaper.TOGETHER)
     assert (many.count("COMMIT"), len(many)) == (one.count("COMMIT"), len(one)), [*one, *many]
 
 
 async def test_others_have_their_turn_before_the_next_slice(tmp_path, monkeypatch):
-    monkeypatch.setattr(reaper, "SLICE", 2)
+    monkeypatch.setattr(reaper, "TOGETHER", 2)
     await lay(tmp_path / "queue.db", 5)
     async with started(tmp_path / "queue.db") as (broker, store):
         order, handle = [], broker.handle
@@ -181,7 +181,7 @@ async def test_what_one_connection_holds_is_freed_in_slices(tmp_path, monkeypatc
 async def test_a_service_that_is_killed_while_it_frees_goes_on_at_the_next_start(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(reaper, "SLICE", 2)
+    monkeypatch.setattr(reaper, "TOGETHER", 2)
     await lay(tmp_path / "queue.db", 5)
     async with started(tmp_path / "queue.db") as (broker, store):
         handle = broker.handle

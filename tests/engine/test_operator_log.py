@@ -13,7 +13,7 @@ from pubqueue.model.entities import Jid, Millis, mark_of
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure
-from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.presence import Arrive, Bounce, Departure, FreeConnections, Leave
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.subscribe import Unsubscribe
 
@@ -65,6 +65,22 @@ def test_workers_that_come_subscribe_unsubscribe_and_go_are_logged(shell):
             "why": "it asked for it",
         }
     ]
+
+
+def test_workers_of_one_client_that_go_together_are_logged_one_by_one_or_as_a_sum(shell):
+    bees = [Jid(f"bee@x/{number}") for number in range(ONE_BY_ONE + 1)]
+    for bee in bees:
+        shell.do(joins(bee))
+    shell.batch(publishes("a", payload=SECRET))
+    one = FreeConnections((bees[0],), Departure.LOST)
+    gone = {"node": JOBS, "jid": bees[0], "why": "it went away"}
+    first, second, _dead = reported(shell, one)
+    assert first == {"event": "worker.left", "jid": bees[0], "locks": 1}
+    assert second == {"event": "worker.unsubscribed", **gone}
+    sums = {"event": "workers.left", "account": "bee@x", "workers": ONE_BY_ONE, "locks": 0}
+    assert reported(shell, FreeConnections(tuple(bees), Departure.CLOSED)) == [sums]
+    shell.do(joins(bees[0]))
+    assert reported(shell, FreeConnections((bees[0],), Departure.INSTANCE_DIED)) == []
 
 
 def test_excluded_and_unreachable_workers_are_logged_with_the_reason(shell):

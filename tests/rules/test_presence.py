@@ -17,7 +17,7 @@ from pubqueue.model.changes import (
     Release,
     SetAvailable,
 )
-from pubqueue.model.decision import Decision, Done, Doubted
+from pubqueue.model.decision import ConnectionsFreed, Decision, Done, Doubted
 from pubqueue.model.entities import (
     Jid,
     Millis,
@@ -43,6 +43,8 @@ from pubqueue.rules.presence import (
     Bounce,
     BounceFacts,
     Departure,
+    FreeConnections,
+    FreeConnectionsFacts,
     FreeLeftFacts,
     Leave,
     LeaveFacts,
@@ -53,6 +55,7 @@ from pubqueue.rules.presence import (
     answered_elsewhere,
     arrive,
     bounce,
+    free_connections,
     free_left,
     leave,
     note_here,
@@ -202,6 +205,20 @@ class TestLeave:
         then = leave(Leave(ANN, how=Departure.CLOSED), facts).then
         (freed,) = free_left(then, FreeLeftFacts(NOW, (Case(held(), queue()),))).changes
         assert (freed.failed, freed.released) == (0, 1)
+
+    @pytest.mark.parametrize(("how", "fails"), [(Departure.LOST, 1), (Departure.CLOSED, 0)])
+    def test_addresses_that_have_gone_together_are_freed_in_slices_of_the_same_way(
+        self, how, fails
+    ):
+        known = FreeConnectionsFacts(NOW, (Case(held(), queue()),), (window(),), left=(BOB,))
+        decision = free_connections(FreeConnections((ANN, BOB), how, freed=6), known)
+        freed, ended = decision.changes
+        assert (freed.failed, freed.released) == (fails, 1 - fails)
+        assert ended == EndSubscription(JOBS, ANN)
+        assert decision.then == FreeConnections((BOB,), how, freed=7)
+        assert free_connections(decision.then, FreeConnectionsFacts(NOW, (), ())) == Decision(
+            ConnectionsFreed(7)
+        )
 
     def test_a_connection_that_never_comes_back_leaves_what_is_its_accounts(self):
         cases = (Case(held(holder=ACCOUNT), queue()),)

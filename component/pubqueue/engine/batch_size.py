@@ -83,7 +83,6 @@ WEIGHTS: Final[dict[type, int]] = {
     DeleteUnused: declare.SLICE,
     Leave: HELD,
     FreeLeft: AT_ONCE,
-    FreeConnections: MAX_BATCH_ITEMS,  # up to a slice of items, and as many subscriptions
     Dismiss: AT_ONCE,
     FreeHeld: AT_ONCE,
     ReviewSubscribers: MAX_BATCH_ITEMS,  # up to a page of subscriptions goes
@@ -108,6 +107,8 @@ def weight(request: Request) -> int:  # noqa: PLR0911  # a table
             return sum(map(weight, request.parts))
         case Settle():
             return SETTLED * len(request.ids)
+        case FreeConnections():
+            return min(HELD * len(request.jids), MAX_BATCH_ITEMS)
         case SettleEach():
             return SETTLED * len(request.locks)
         case DeliverMessage():

@@ -12,12 +12,13 @@ import structlog
 
 from pubqueue.engine.observe import Observer
 from pubqueue.model import changes
+from pubqueue.model.entities import account_of
 from pubqueue.model.replies import Subscribed
 from pubqueue.rules.audience import ReviewSubscribers
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodes import Configure, SetAffiliations, SetPolicy
-from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
+from pubqueue.rules.presence import Arrive, Bounce, Departure, FreeConnections, FreeLeft, Leave
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.subscribe import Subscribe, Unsubscribe
 from pubqueue.rules.subscribers import Answer, QuietWorker, SetSubscriptions
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
     {
-        *(Arrive, Leave, FreeLeft, Bounce, Expire),
+        *(Arrive, Leave, FreeLeft, FreeConnections, Bounce, Expire),
         *(Subscribe, Unsubscribe),
         *(Configure, SetAffiliations, SetPolicy, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
@@ -59,6 +60,7 @@ _CLOSED: Final = "the node was closed to it"
 _WHY: Final[dict[type, str]] = {
     Bounce: "deliveries come back",
     Leave: "it went away",
+    FreeConnections: "it went away",
     Configure: _CLOSED,
     SetAffiliations: _CLOSED,
     SetPolicy: _CLOSED,
@@ -133,6 +135,8 @@ def _log_request(request: Request, decision: Decision) -> None:
             log.info("worker.arrived", jid=request.jid)
         case Leave():
             log.info("worker.left", jid=request.jid, **_of_leave(request, decision))
+        case FreeConnections(jids=(jid,)) if not request.freed and decision.then is None:
+            log.info("worker.left", jid=jid, locks=_freed(decision))
         case Bounce(bounced=True):
             log.info("delivery.bounced", to=request.to, gone=request.gone)
         case FreeLocks():
@@ -144,7 +148,12 @@ def _log_request(request: Request, decision: Decision) -> None:
 
 
 def _log_people(request: Request, decision: Decision) -> None:
-    if isinstance(request, FreeLeft):
+    if isinstance(request, FreeLeft) or (
+        isinstance(request, FreeConnections) and request.how is Departure.INSTANCE_DIED
+    ):
+        return  # their end is logged with the sums
+    if isinstance(request, FreeConnections) and len(request.jids) > ONE_BY_ONE:
+        _log_many(request, decision)
         return
     _log_request(request, decision)
     for change in decision.changes:
@@ -162,6 +171,13 @@ def _log_people(request: Request, decision: Decision) -> None:
             log.info(event, node=change.node, jid=change.jid)
         elif isinstance(change, changes.NoteResource) and not isinstance(request, Arrive):
             log.info("worker.arrived", jid=change.jid)
+
+
+def _log_many(request: FreeConnections, decision: Decision) -> None:
+    """Log the sums of a slice of the addresses of one client."""
+    ended = [change for change in decision.changes if isinstance(change, changes.EndSubscription)]
+    locks, account = _freed(decision), account_of(request.jid)
+    log.info("workers.left", account=account, workers=len(ended), locks=locks)
 
 
 def _of_leave(request: Leave, decision: Decision) -> dict[str, int]:

@@ -21,7 +21,7 @@ from pubqueue.engine.batch_size import weight
 from pubqueue.model.changes import AddSubscription, NoteResource, SetAvailable, SetWindow
 from pubqueue.model.decision import Recovered
 from pubqueue.model.entities import account_of
-from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
+from pubqueue.rules.presence import Arrive, Bounce, FreeConnections, FreeLeft, Leave
 from pubqueue.rules.subscribe import Subscribe
 from pubqueue.rules.subscribers import SetSubscriptions
 from pubqueue.rules.unlock import Recover
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-Word = Arrive | Leave | FreeLeft | Bounce
+Word = Arrive | Leave | FreeLeft | FreeConnections | Bounce
 """A report that is never repeated, and the remaining work for it."""
 
 RETRY: Final = 1.0
@@ -210,12 +210,13 @@ class PresenceRetry:
 
 
 def _report_weight(address: Jid, words: list[Word]) -> int:
-    return len(words) * (2 * len(address) + BESIDE_REPORT)
+    more = sum(len(word.jids) - 1 for word in words if isinstance(word, FreeConnections))
+    return (len(words) + more) * (2 * len(address) + BESIDE_REPORT)
 
 
 def _merge(words: list[Word], word: Word) -> None:
     """Add a report. Of presence the last two suffice: that it left, and that it is here again, or the reverse."""
-    if isinstance(word, Bounce | FreeLeft):
+    if isinstance(word, Bounce | FreeLeft | FreeConnections):
         if word not in words:
             words.append(word)
         return
@@ -229,7 +230,7 @@ def _merge(words: list[Word], word: Word) -> None:
 
 def _address_of(request: Request) -> Jid | None:
     """Return the requester, None if it is the service itself."""
-    if isinstance(request, Arrive | Leave | FreeLeft):
+    if isinstance(request, Arrive | Leave | FreeLeft | FreeConnections):
         return request.jid
     if isinstance(request, Bounce):
         return request.to

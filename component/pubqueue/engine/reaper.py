@@ -32,7 +32,7 @@ from pubqueue.rules.declare import DeleteUnused
 from pubqueue.rules.expire import Expire, ListOverdue
 from pubqueue.rules.messages import ForgetMessages
 from pubqueue.rules.moving import ResumeMoves
-from pubqueue.rules.presence import FreeConnections
+from pubqueue.rules.presence import TOGETHER, FreeConnections
 from pubqueue.rules.publish import ResumeFeeding
 from pubqueue.rules.read import Trim
 from pubqueue.rules.schedules import FireSchedule
@@ -249,9 +249,6 @@ PAGE: Final = 5_000
 HOLDERS: Final = 500
 """Holders that are read together."""
 
-SLICE: Final = 100
-"""Connections that are freed together; fewer if they hold very much."""
-
 
 async def free_former(broker: Broker, store: Store) -> None:
     """Free the connections that earlier starts left under the number of this process, beside the work of others.
@@ -309,13 +306,12 @@ async def _free(broker: Broker, instance: int, jids: Iterable[Jid], freed: Freed
     """Free those of these addresses that are connections of the instance, slice by slice."""
     gone = [jid for jid in dict.fromkeys(jids) if _is_of(broker, jid, instance)]
     freed.connections += len(gone)
-    slices = [tuple(gone[at : at + SLICE]) for at in range(0, len(gone), SLICE)][::-1]
+    slices = [tuple(gone[at : at + TOGETHER]) for at in range(0, len(gone), TOGETHER)][::-1]
     while slices:
         jids = slices.pop()
         reply = await _try(FreeConnections(jids), broker)
         if isinstance(reply, ConnectionsFreed):
             freed.locks += reply.locks
-            slices += [reply.left] if reply.left else []
         elif len(jids) > 1:  # a fault of ours: the others are freed without the one that has it
             half = len(jids) // 2
             slices += [jids[half:], jids[:half]]

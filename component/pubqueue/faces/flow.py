@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pubqueue.engine.outbox import Backlog
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.presence import TOGETHER, FreeConnections
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
 from pubqueue.rules.staging import StagePublish
@@ -16,7 +19,9 @@ from pubqueue.rules.together import Together
 if TYPE_CHECKING:
     from collections.abc import Container, Generator
 
+    from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.rules.presence import Departure
 
 
 def notified_nodes(request: object) -> tuple[NodeName, ...]:
@@ -40,6 +45,40 @@ async def stepped(steps: Generator[None, None, _T]) -> _T:
             found: _T = end.value
             return found
         await asyncio.sleep(0)
+
+
+def leave_together(
+    submit: Callable[[FreeConnections, Callable[[Reply], None]], None],
+    addresses: Sequence[Jid],
+    how: Departure,
+    call: Callable[[], None],
+) -> None:
+    """Have all addresses of a client that has gone freed, many in one request, and call once that is done.
+
+    If a fault of ours keeps one from being freed, the others are freed without it.
+    """
+    left = 0
+
+    def ask(jids: Sequence[Jid]) -> None:
+        nonlocal left
+        left += 1
+        submit(FreeConnections(tuple(jids), how), partial(answered, jids))
+
+    def answered(jids: Sequence[Jid], reply: Reply) -> None:
+        nonlocal left
+        is_fault = isinstance(reply, Refused) and reply.refusal is Refusal.INTERNAL_FAULT
+        if is_fault and len(jids) > 1:
+            half = len(jids) // 2
+            ask(jids[:half])
+            ask(jids[half:])
+        left -= 1
+        if not left:
+            call()
+
+    for at in range(0, len(addresses), TOGETHER):
+        ask(addresses[at : at + TOGETHER])
+    if not addresses:
+        call()
 
 
 # Runs read requests, whose answers may be large: a few at once, accounts in turn, as fast as the server accepts the answers.

@@ -324,10 +324,9 @@ class Doubted(Struct, frozen=True, gc=False):
 
 
 class ConnectionsFreed(Struct, frozen=True, gc=False):
-    """For the service itself: so many locks of connections that are gone have ended; these are left for the next slices."""
+    """So many locks of connections that are gone have ended."""
 
     locks: int
-    left: tuple[Jid, ...] = ()
 
 
 class GivenUp(Struct, frozen=True, gc=False):

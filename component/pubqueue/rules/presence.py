@@ -207,18 +207,29 @@ def _freed(held: Sequence[Case], now: Millis, how: Departure) -> Iterator[Change
     return iter(release_first(held, now))
 
 
-# Connections of an instance that is gone: very many may have gone at once, so that one request frees a slice of them.
+# Connections that have gone together: those of an instance that is gone, or all addresses of one client. They may be very many, so
+# that one request frees several.
 #
 # None of them comes back, and none was seen by presence, so nothing else of their accounts is looked at.
 
+TOGETHER: Final = 100
+"""Connections that are freed together; fewer if they hold very much."""
+
 
 class FreeConnections(Request, frozen=True, gc=False):
-    """Free the items of these connections, which ended with their instance, and end their subscriptions.
+    """Free the items of up to `TOGETHER` connections, which ended together, and end their subscriptions.
 
-    What exceeds a slice is left: the reply names those that have to be freed in the next one.
+    What exceeds a slice follows in the next ones; `freed` locks have ended in those before.
     """
 
     jids: tuple[Jid, ...]
+    how: Departure = Departure.INSTANCE_DIED
+    freed: int = 0
+
+    @property
+    def jid(self) -> Jid:
+        """The first of them."""
+        return self.jids[0]
 
 
 class FreeConnectionsFacts(Struct, frozen=True, gc=False):
@@ -234,15 +245,17 @@ class FreeConnectionsFacts(Struct, frozen=True, gc=False):
     left: tuple[Jid, ...] = ()
 
 
-def free_connections(_request: FreeConnections, facts: FreeConnectionsFacts) -> Decision:
-    """Release the items without counting a failure, and end the subscriptions.
+def free_connections(request: FreeConnections, facts: FreeConnectionsFacts) -> Decision:
+    """End the locks, and the subscriptions.
 
     If the service is killed before the last slice, the next start finds the rest.
     """
-    changes = release_first(facts.held, facts.now)
+    changes: list[Change] = [*_freed(facts.held, facts.now, request.how)]
     changes += map(ForgetResource, facts.known)
     changes += [EndSubscription(one.node, one.jid) for one in facts.subscriptions]
-    return Decision(ConnectionsFreed(len(facts.held), facts.left), tuple(changes))
+    freed = request.freed + len(facts.held)
+    then = replace(request, jids=facts.left, freed=freed) if facts.left else None
+    return Decision(ConnectionsFreed(freed), tuple(changes), then=then)
 
 
 # An address can or can no longer be reached: its queues check again which subscribers their items can go to.

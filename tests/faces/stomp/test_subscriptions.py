@@ -5,11 +5,17 @@ from faces.contract import stored
 from faces.stomp.serving import BOSS, INDIVIDUAL, NEWS, ended, put, serving
 from harness.batches.facts import JOBS
 from harness.batches.queue_requests import joins, publishes
+from harness.patience import until
+from harness.servers.users import SERVICE
 
+from pubqueue.engine.listings import ConnectionsOf
+from pubqueue.engine.ports import StoreError
+from pubqueue.faces import flow
 from pubqueue.model.entities import Jid, State
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Delete
+from pubqueue.rules.presence import FreeConnections, Leave
 
 
 async def test_a_topic_notifies_all_subscribers(served):  # N08
@@ -114,3 +120,58 @@ async def test_the_receipt_of_a_subscribe_comes_before_the_first_message():  # N
         assert (await bee.hear()).headers == {"receipt-id": "r"}
         heard = [(await bee.hear()).headers["item-id"] for _ in range(EACH)]
         assert heard == [f"{number}" for number in range(EACH)]
+
+
+async def test_a_client_with_many_subscriptions_leaves_by_few_requests(served, monkeypatch):
+    """What it holds is released at once, and all its subscriptions end, whatever the number of requests."""
+    asked, submit = [], served.broker.submit
+
+    def noting(request, answer):
+        asked.append(request)
+        submit(request, answer)
+
+    monkeypatch.setattr(flow, "TOGETHER", 8)
+    many = 2 * 8
+    bee = await served.log_in("bee")
+    for number in range(many):
+        bee.say("SUBSCRIBE", destination="/queue/jobs", id=f"{number}", ack="client-individual")
+    await bee.do("SUBSCRIBE", destination="/queue/jobs", id="last", ack="client-individual")
+    await put(await served.log_in(), "a")
+    heard = await bee.hear()
+    monkeypatch.setattr(served.broker, "submit", noting)
+    bee.close()
+    await until(lambda: sum(isinstance(one, FreeConnections) for one in asked) == 3)
+    await served.broker.settled()
+    frees = [one for one in asked if isinstance(one, FreeConnections)]
+    assert not any(isinstance(one, Leave) for one in asked)
+    assert sum(len(one.jids) for one in frees) == many + 1
+    holder = heard.headers["subscription"]
+    number = many if holder == "last" else int(holder)
+    assert frees[0].jid.endswith(f".{number + 1}"), "those that hold something come first"
+    assert (await stored(served.side, "a")).state is State.QUEUED
+    rows = await served.side.store.read(
+        lambda tx: tx.page(ConnectionsOf(SERVICE, served.broker.instance.number), 0, many)
+    )
+    assert rows == []
+
+
+async def test_a_client_whose_store_fails_when_it_leaves_is_freed_later(served, monkeypatch):
+    bee = await served.works(**INDIVIDUAL)
+    await bee.do("SUBSCRIBE", destination="/queue/jobs", id="t", **INDIVIDUAL)
+    await put(await served.log_in(), "a")
+    await bee.hear()
+    refused = []
+
+    async def fails(_work):
+        refused.append(True)
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(served.side.store, "batch", fails)
+        bee.close()
+        await until(lambda: refused)
+
+    async def is_queued():
+        return (await stored(served.side, "a")).state is State.QUEUED
+
+    await until(is_queued)

@@ -6,6 +6,7 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pubqueue.faces.flow import leave_together
 from pubqueue.faces.stomp.client import Subscription
 from pubqueue.faces.stomp.frames import OPTIONS, WAYS, DestinationKind, id_of, wanted
 from pubqueue.faces.stomp.refusals import Message, Problem, problem_of, refused_word, unexpected
@@ -93,7 +94,9 @@ class Subscriptions:
 
         def answer(reply: Reply) -> None:
             is_other = isinstance(reply, Refused) and _is_of_other_kind(reply)
-            if is_other and len(ways) > 1:
+            if self._client.has_left:  # nothing would end what is made after that
+                self._subscribed(one, asked, owed, reply)
+            elif is_other and len(ways) > 1:
                 self._try(one, asked, ways[1:], owed, is_first=False)
             elif is_first and _is_missing(reply) and self._may_create(asked):
                 self._create(one, asked, owed)
@@ -165,24 +168,16 @@ class Subscriptions:
             backend.submit(backend.by(one.address), leave, _ignore)
 
     def leave(self, how: Departure, call: Callable[[], None]) -> None:
-        """Release all held items, and call when that is done."""
-        addresses, backend = [*self.by_address], self._client.backend
-        left = len(addresses)
-        if not left:
-            call()
-
-        def answer(_reply: Reply) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                call()
-
-        for address in addresses:
-            backend.forget(address)
-            backend.submit(backend.by(address), Leave(address, how=how), answer)
+        """Release all held items, and call when that is done: those that hold some first, for others wait for them."""
+        backend = self._client.backend
+        ones = sorted(self.by_address.values(), key=lambda one: not one.handed)
+        for one in ones:
+            backend.forget(one.address)
         self.named.clear()
         self.by_address.clear()
         self.size = 0
+        submit = partial(backend.submit, backend.by(self._client.address))
+        leave_together(submit, [one.address for one in ones], how, call)
 
 
 def _problem(asked: Wanted, reply: Reply) -> Problem | None:
