@@ -32,7 +32,7 @@ from pubqueue.engine.working_set import OfOneRequest, WorkingSet
 from pubqueue.engine.writes import ABSENT
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
-from pubqueue.model.transactions import Sweep
+from pubqueue.model.transactions import SWEPT_BYTES, Sweep
 from pubqueue.rules.ahead import told as notices_of_recalled
 from pubqueue.rules.asks import ENDINGS, ended, news, with_news
 from pubqueue.rules.damage import SETTINGS_DAMAGED
@@ -78,6 +78,9 @@ FAILED: Final = refuse(Refusal.INTERNAL_FAULT)
 
 MAX_WORK: Final = 2_000
 """Work (`Decision.work`) after which a batch takes no further request. A publish to a node that feeds queues may be much work."""
+
+MAX_FREED: Final = SWEPT_BYTES
+"""Bytes of items that end after which a batch takes no further request: some stores free them in the commit."""
 
 ROUNDS: Final = 16
 """The maximum rounds of loading that a request can need; more of them are a fault of ours."""
@@ -139,7 +142,7 @@ class Batch:
         """
         decisions: list[Decision] = []
         faults = list(map(fault_of, requests))
-        work = 0
+        work = freed = 0
         for at, request in enumerate(requests):
             decision = FAILED if at in self._spoilt else self.decide(requests, faults, at)
             if self._rows.cache.silent:
@@ -149,16 +152,19 @@ class Batch:
                 self._make(at, request, decision)
                 if self._changes.joined:
                     decision = self._count(at, request, decision)
+                tells = False
                 for change in decision.changes:  # without a call: hardly any is of a question
                     kind = type(change)
-                    if (kind in ENDINGS and change.item.headers) or (  # type: ignore[union-attr]  # these have an item
-                        kind is Sweep and change.orphans  # type: ignore[union-attr]  # as it says
-                    ):
-                        decision = self._tell_askers(at, request, decision)
-                        break
+                    if kind in ENDINGS:
+                        freed += change.item.size  # type: ignore[union-attr]  # these have an item
+                        tells = tells or bool(change.item.headers)  # type: ignore[union-attr]
+                    elif kind is Sweep:
+                        tells = tells or bool(change.orphans)  # type: ignore[union-attr]  # as it says
+                if tells:
+                    decision = self._tell_askers(at, request, decision)
                 work += decision.work
             decisions.append(decision)
-            if work > MAX_WORK:
+            if work > MAX_WORK or freed > MAX_FREED:
                 break
         return decisions
 

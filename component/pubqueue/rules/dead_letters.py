@@ -28,7 +28,7 @@ from pubqueue.rules import access
 from pubqueue.rules.access import Action
 from pubqueue.rules.inspect import FOR, OWNERS, objection
 from pubqueue.rules.publish import turned_away
-from pubqueue.rules.room import left_in
+from pubqueue.rules.room import left_in, slice_of
 from pubqueue.rules.settle import Verb, judge, to_holders
 from pubqueue.rules.unlock import absent
 
@@ -227,12 +227,18 @@ CANCEL_LOOKED_AT: Final = 10_000
 
 
 class Cancel(Request, frozen=True, gc=False):
-    """Remove those of these items that exist from the queue; with `dead`, only those that are dead."""
+    """Remove those of these items that exist from the queue; with `dead`, only those that are dead.
+
+    `count`, `held` and `missing` are those of the steps before.
+    """
 
     by: Principal
     node: NodeName
     ids: tuple[ItemId, ...]
     dead: bool = False
+    count: int = 0
+    held: int = 0
+    missing: tuple[ItemId, ...] = ()
 
 
 class Discard(Request, frozen=True, gc=False):
@@ -255,20 +261,26 @@ class DiscardFacts(Struct, frozen=True, gc=False):
 
 
 def cancel(request: Cancel, facts: SettleFacts) -> Decision:
-    """Decide which items are removed."""
+    """Decide which items are removed, in steps if they are large: each of up to so many bytes."""
     there = tuple(item for item in facts.items if item is not None)
     node = _open_to(request.by, facts, there)
     if isinstance(node, Decision):
         return node
     if not node.config.queueing:
         return refuse(Refusal.NOT_A_QUEUE)
-    gone = tuple(item for item in there if is_dead(item) or not request.dead)
-    known = {item.id for item in gone}
-    missing = tuple(name for name in request.ids if name not in known)
-    held = sum(item.state is State.LOCKED for item in gone)
-    changes = tuple(map(RemoveItem, gone))
-    reply = Cancelled(node.name, len(gone), held, missing)
-    return Decision(reply, changes, to_holders(Retracted, node.name, gone))
+    found = tuple(item for item in there if is_dead(item) or not request.dead)
+    known = {item.id for item in found}
+    missing = (*request.missing, *(name for name in request.ids if name not in known))
+    gone = slice_of(found)
+    held = request.held + sum(item.state is State.LOCKED for item in gone)
+    count, left = request.count + len(gone), {item.id for item in found[len(gone) :]}
+    then = None
+    if left:
+        ids = tuple([name for name in request.ids if name in left])
+        then = replace(request, ids=ids, count=count, held=held, missing=missing)
+    notices = to_holders(Retracted, node.name, gone)
+    reply = Cancelled(node.name, count, held, missing)
+    return Decision(reply, tuple(map(RemoveItem, gone)), notices, then=then)
 
 
 def _open_to(by: Principal, facts: SettleFacts, there: tuple[Item, ...]) -> Node | Decision:
@@ -290,10 +302,11 @@ def discard(request: Discard, facts: DiscardFacts) -> Decision:
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
-    gone = tuple(item for item in facts.items if is_of(request.reason, item))
-    count, looked = request.count + len(gone), request.looked + len(facts.items)
-    more = len(facts.items) == CANCEL_SLICE
-    through = facts.items[-1].seq if more else 0
+    items = slice_of(facts.items)
+    gone = tuple(item for item in items if is_of(request.reason, item))
+    count, looked = request.count + len(gone), request.looked + len(items)
+    more = len(facts.items) == CANCEL_SLICE or len(items) < len(facts.items)
+    through = items[-1].seq if more else 0
     then = None
     if more and looked < CANCEL_LOOKED_AT:
         then = replace(request, after=through, looked=looked, count=count)

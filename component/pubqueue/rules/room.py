@@ -11,6 +11,7 @@ from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import AtExpiry, Draft, ItemId, State
 from pubqueue.model.records import weight
 from pubqueue.model.replies import Fullness
+from pubqueue.model.transactions import SWEPT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -121,6 +122,19 @@ def first_to_go(oldest: Sequence[Item], over: Growth) -> Sequence[Item]:
         left -= oldest[count].size
         count += 1
     return oldest[:count]
+
+
+def slice_of(items: Sequence[Item], most: int = SWEPT_BYTES) -> Sequence[Item]:
+    """Return the first of the items, of up to so many bytes, and at least one: what one step ends.
+
+    A store frees the bytes of an item when it ends, which takes some of them as long as a write.
+    """
+    left = most
+    for at, item in enumerate(items):
+        left -= item.size
+        if left < 0:
+            return items[: max(1, at)]
+    return items
 
 
 def beyond_share(mine: int, used: int, more: int, most: int) -> bool:

@@ -13,6 +13,7 @@ from pubqueue.model.entities import Millis, NodeName, later, seconds
 from pubqueue.model.notices import Retracted
 from pubqueue.model.records import SeekMark
 from pubqueue.rules import nodes
+from pubqueue.rules.room import slice_of
 from pubqueue.rules.settle import to_holders
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def seek_items(request: SeekItems, facts: SeekItemsFacts) -> Decision:
 def _finish_older(request: SeekItems, facts: SeekItemsFacts, node: Node) -> Decision:
     """Retract what is older, by any holder. Numbers are nearly in the order of publishes: no slice follows one without older items."""
     mark = request.mark
-    items = _slice(facts.items)
+    items = slice_of(facts.items, MAX_BYTES)
     older = [item for item in items if item.published < mark.since and _was_there(item, mark)]
     done_at = facts.now if keeps(node.config) else None
     changes = tuple([RemoveItem(item, done_at=done_at) for item in older])
@@ -137,7 +138,7 @@ def _was_there(item: Item, mark: SeekMark) -> bool:
 
 def _bring_back(request: SeekItems, facts: SeekItemsFacts, node: Node) -> Decision:
     """Revive what was done when the seek was asked for, unless it is too old, or the queue has another item of its id."""
-    items = _slice(facts.items) if keeps(node.config) else ()
+    items = slice_of(facts.items, MAX_BYTES) if keeps(node.config) else ()
     there = set(facts.there)
     changes: list[Change] = []
     for item in items:
@@ -151,16 +152,6 @@ def _bring_back(request: SeekItems, facts: SeekItemsFacts, node: Node) -> Decisi
     changes.append(DropRow(SeekMark, node.name))
     then = ResumeSeeks() if request.reply is None else None
     return Decision(request.reply or Done(), tuple(changes), then=then)
-
-
-def _slice(items: Sequence[Item]) -> Sequence[Item]:
-    """Return the first of the items, of so many bytes, and at least one."""
-    left = MAX_BYTES
-    for at, item in enumerate(items):
-        left -= item.size
-        if left < 0:
-            return items[: max(1, at)]
-    return items
 
 
 def _goes_on(taken: Sequence[Item], found: Sequence[Item]) -> bool:
@@ -235,7 +226,7 @@ def surplus(node: Node, oldest: Sequence[Item], now: Millis) -> Sequence[Item]:
 def drop_done(request: DropDone, facts: DropDoneFacts) -> Decision:
     """Drop a slice, and look again; or return how far everything was looked through."""
     node = facts.node
-    gone = () if node is None else surplus(node, facts.items, facts.now)
+    gone = () if node is None else slice_of(surplus(node, facts.items, facts.now))
     if not gone:
         return Decision(LookedThrough(facts.next))
     return Decision(LookedThrough(request.after), tuple(map(RemoveItem, gone)), then=request)

@@ -19,6 +19,7 @@ from pubqueue.rules.room import (
     growth_by,
     is_bounded,
     may_be_dropped,
+    slice_of,
     status_item,
     surplus,
     truncates,
@@ -157,7 +158,7 @@ def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
     if (over := excess(node, says_so=facts.says_so)) is not None and facts.items:
         if node.config.queueing:
             return _truncate(request, facts, node, over)
-        gone = first_to_go(facts.items, over)
+        gone = slice_of(first_to_go(facts.items, over))
         loudly = node.config.persist_items and drops_loudly(node)
         what = Retracted(NOBODY, node.name, tuple(item.id for item in gone))
         notices = notify(node, facts.audience, what) if loudly and gone else ()
@@ -183,13 +184,15 @@ def truncated(queues: Iterable[tuple[Node, Growth]], done: Decision) -> Decision
 
 def _truncate(request: TrimItems, facts: TrimItemsFacts, node: Node, over: Growth) -> Decision:
     """Drop the oldest items of a queue that no worker holds, and report it; continue after this slice if it had too few of them."""
-    gone = first_to_go([item for item in facts.items if may_be_dropped(item)], over)
+    found = first_to_go([item for item in facts.items if may_be_dropped(item)], over)
+    gone = slice_of(found)
     changes: list[Change] = list(map(RemoveItem, gone))
     if gone and not facts.says_so:
         changes.append(status_item(node.name, facts.service, facts.now))
-    if len(facts.items) < SLICE:
+    goes_on = len(gone) < len(found)
+    if len(facts.items) < SLICE and not goes_on:
         return _end(request, node, tuple(changes))
-    then = replace(request, after=facts.items[-1].seq)
+    then = replace(request, after=gone[-1].seq if goes_on else facts.items[-1].seq)
     return Decision(Done(), tuple(changes), then=then)
 
 
@@ -267,7 +270,7 @@ def drop_dead(request: DropDead, facts: DropDeadFacts) -> Decision:
     """Delete a slice, and look again; or return how far everything was looked through."""
     if not facts.items:
         return Decision(LookedThrough(facts.next))
-    gone = tuple(map(RemoveItem, facts.items))
+    gone = tuple(map(RemoveItem, slice_of(facts.items)))
     return Decision(LookedThrough(request.after), gone, then=request)
 
 

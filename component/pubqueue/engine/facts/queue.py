@@ -27,6 +27,7 @@ from pubqueue.model.entities import (
     account_of,
 )
 from pubqueue.model.sums import DAMAGED, is_damaged
+from pubqueue.model.transactions import SWEPT_BYTES
 from pubqueue.rules import asks as questions
 from pubqueue.rules import expire, presence, seek, waits
 from pubqueue.rules.damage import ROOM, DamageFacts, SumFacts
@@ -48,7 +49,7 @@ from pubqueue.rules.inspect import objection
 from pubqueue.rules.joins import Met
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.publication import Known
-from pubqueue.rules.room import STATUS_ID, truncates
+from pubqueue.rules.room import STATUS_ID, slice_of, truncates
 from pubqueue.rules.seek import (
     SEEK_LOOKED_AT,
     DropDoneFacts,
@@ -195,10 +196,20 @@ def _taken(request: expire.Expire, due: Due) -> Due:
     )
 
 
+def _in_a_slice(due: Due) -> Due:
+    """Return those whose payloads are freed in one step; what is left is due in the next one."""
+    lives = [*slice_of(due.lives)]
+    room = max(0, SWEPT_BYTES - sum(item.size for item in lives))
+    over = [item for item in due.delayed if waits.ends(item)]
+    ends = {item.seq for item in (slice_of(over, room) if room or not lives else ())}
+    delayed = [item for item in due.delayed if item.seq in ends or not waits.ends(item)]
+    return replace(due, lives=lives, delayed=delayed)
+
+
 def for_expiry(context: Context, request: expire.Expire) -> expire.ExpireFacts:
     """Return the expired rows."""
     rows, now = context.rows, context.now
-    due = _taken(request, rows.due(now, AT_ONCE + len(request.aside)))
+    due = _in_a_slice(_taken(request, rows.due(now, AT_ONCE + len(request.aside))))
     too_old = {item.seq for item in due.lives}
     ended = [item for item in due.delayed if waits.ends(item) and item.seq not in too_old]
     cases = _cases(context, [*due.locks, *due.lives])
