@@ -1,7 +1,10 @@
 """TLS: certificates from files, read again without dropping anybody; who cannot agree upon it costs nobody else anything; and addresses as they are configured."""
 
 import asyncio
+import socket
 import ssl
+from contextlib import ExitStack, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,8 @@ from harness.servers.tls import certify, expire
 from structlog.testing import capture_logs
 
 from pubqueue.faces.listener import Bounds, Place, Tls, TlsError, TlsFiles, places
-from pubqueue.faces.listener.tls import subject_of
+from pubqueue.faces.listener.listener import Listener
+from pubqueue.faces.listener.tls import AT_ONCE, HEAD, subject_of
 
 
 @pytest.fixture
@@ -111,6 +115,74 @@ async def test_a_handshake_byte_by_byte_has_no_more_time(files):
         assert ending.result() == ""
         await until(lambda: it.ended == {"handshake": 1})
         assert it.counts.open == 0
+
+
+def hello(certificate):
+    """Return the first message of a handshake."""
+    out = ssl.MemoryBIO()
+    client = trust(certificate)["ssl"].wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return out.read()
+
+
+def connected(sockets, port, peer):
+    client = sockets.enter_context(socket.socket())
+    client.bind((peer, 0))
+    client.connect(("127.0.0.1", port))
+    return client
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The addresses whose handshakes have begun, in their order."""
+    found, start = [], Listener._start
+
+    def starting(listener, connection, tls):
+        found.append(connection.peer)
+        start(listener, connection, tls)
+
+    monkeypatch.setattr(Listener, "_start", starting)
+    return found
+
+
+async def test_handshakes_that_come_at_the_same_moment_are_begun_a_few_in_a_turn(files, begun):
+    """Those of one address hold up no other, although they are all there before it."""
+    many, flooder, other = 25 * AT_ONCE, "127.0.0.2", "127.0.0.3"
+    message = hello(files.certificate)
+    with ExitStack() as sockets:
+        async with echoing(tls=Tls(files, face="echo")) as it:
+            port = it.listener.addresses[0][1]
+            clients = [connected(sockets, port, flooder) for _ in range(many)]
+            clients.append(connected(sockets, port, other))
+            await until(lambda: it.counts.open == len(clients))
+            assert begun == [], "nothing is done for a client that has sent nothing"
+            for client in clients:
+                client.sendall(message)
+            counts = [0]
+            while len(begun) < len(clients):
+                await asyncio.sleep(0)
+                counts.append(len(begun))
+            steps = [after - before for before, after in pairwise(counts)]
+            assert max(steps) <= 2 * AT_ONCE, "what was left of a turn, and the next one"
+            assert begun.index(other) <= 4 * AT_ONCE
+
+
+async def test_a_handshake_waits_until_its_first_message_is_whole(files, begun):
+    message = hello(files.certificate)
+    with ExitStack() as sockets:
+        async with echoing(tls=Tls(files, face="echo")) as it:
+            port = it.listener.addresses[0][1]
+            for at in (1, HEAD, len(message) - 1):
+                client = connected(sockets, port, "127.0.0.2")
+                client.sendall(message[:at])
+                await turns()
+                assert begun == []
+                client.sendall(message[at:])
+                await until(lambda: begun)
+                client.settimeout(0)
+                assert await asyncio.get_running_loop().sock_recv(client, 9), "it is answered"
+                begun.clear()
 
 
 async def test_an_unfinished_handshake_does_not_delay_the_end(files):

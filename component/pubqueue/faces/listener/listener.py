@@ -21,7 +21,7 @@ import structlog
 from pubqueue.engine.connections import Connections, Reason
 from pubqueue.faces.listener.budget import KEPT
 from pubqueue.faces.listener.connection import TURN, Admission, Bounds, ClientConnection, door
-from pubqueue.faces.listener.tls import listen, set_options
+from pubqueue.faces.listener.tls import Hello, hellos, listen, set_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,6 +42,9 @@ DAY: Final = 86_400.0
 
 LEAVING: Final = 5.0
 """Seconds for the end of TLS, when a connection is closed."""
+
+SHORTEST: Final = 0.05
+"""Seconds that are left for a handshake at least, however long its first message took."""
 
 _SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of `accept` when the system has no resources for another client; they occur even if no client waits."""
@@ -82,6 +85,8 @@ class Listener:
         self._sockets: dict[socket.socket, Place] = {}
         self._accepted: dict[ClientConnection, socket.socket] = {}
         """Those that count already, and wait for their turn to begin."""
+        self._hellos: dict[ClientConnection, Hello] = {}
+        """Those of them whose handshake has not come yet."""
         self._beginning: set[asyncio.Task[None]] = set()
         self._spare: Spare | None = None
         self._looking: asyncio.TimerHandle | None = None
@@ -170,6 +175,9 @@ class Listener:
         for task in self._beginning:
             task.cancel()
         await asyncio.gather(*self._beginning, return_exceptions=True)
+        for hello in self._hellos.values():
+            hello.forget()
+        self._hellos.clear()
         for connection, client in self._accepted.items():
             client.close()
             self._admission.leave(connection)
@@ -259,7 +267,21 @@ class Listener:
         connection = ClientConnection(self._admission, peer, self._make)
         self._admission.enter(connection)
         self._accepted[connection] = client
-        door().call(partial(self._start, connection, place.tls), connection.whose)
+        if place.tls is None:
+            door().call(partial(self._start, connection, None), connection.whose)
+        else:
+            begins = partial(self._greeted, connection, place.tls)
+            self._hellos[connection] = Hello(client, self._admission.bounds.handshake, begins)
+
+    def _greeted(self, connection: ClientConnection, tls: Tls, *, in_time: bool) -> None:
+        """Begin the handshake when it is its turn: its first message has come, or its time is over."""
+        del self._hellos[connection]
+        if in_time:
+            hellos().call(partial(self._start, connection, tls), connection.whose)
+            return
+        self._accepted.pop(connection).close()
+        self._admission.ended(Reason.HANDSHAKE, peer=connection.peer, why="TimeoutError")
+        self._admission.leave(connection)
 
     def _start(self, connection: ClientConnection, tls: Tls | None) -> None:
         """Begin a connection, unless the listener has stopped."""
@@ -273,10 +295,10 @@ class Listener:
         client = self._accepted.pop(connection)
         more: dict[str, Any] = {}
         if tls is not None:
-            wait = self._admission.bounds.handshake or None
+            wait = self._admission.bounds.handshake
             more = {
                 "ssl": tls.context,
-                "ssl_handshake_timeout": wait,
+                "ssl_handshake_timeout": max(SHORTEST, wait - connection.age) if wait else None,
                 "ssl_shutdown_timeout": LEAVING,
             }
         begun = False

@@ -6,12 +6,16 @@ import asyncio
 import socket
 import ssl
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import structlog
 from msgspec import Struct
+
+from pubqueue.engine.connections import InTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,6 +172,81 @@ def _date_fault(certificate: Certificate, now: float) -> str:
 
 def _date(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# The first message of a handshake: what answers it costs a millisecond, and a thousand clients may send theirs at the same moment.
+#
+# So a connection waits until its message is whole at the system, and then for its turn.
+
+AT_ONCE: Final = 4
+"""Handshakes that begin in one turn of the loop."""
+
+HEAD: Final = 5
+"""Bytes before each record of TLS (RFC 8446, section 5.1): its type, a version, and the length."""
+
+HANDSHAKE: Final = 22
+"""The type of the records of a handshake."""
+
+MAX_RECORD: Final = 1 << 14
+
+_TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, InTurns]] = WeakKeyDictionary()
+
+
+def hellos() -> InTurns:
+    """Return by whose turns handshakes begin, those of all listeners of this loop: addresses take turns."""
+    loop = asyncio.get_running_loop()
+    if loop not in _TURNS:
+        _TURNS[loop] = InTurns(AT_ONCE, "connection.failed")
+    return _TURNS[loop]
+
+
+class Hello:
+    """Waits until the first record of a client is whole, and reads nothing of it.
+
+    `call` is called once, with `in_time=False` if it is not whole after `seconds`, if there are any. What is no handshake
+    counts as whole: TLS answers it.
+    """
+
+    def __init__(self, client: socket.socket, seconds: float, call: Callable[..., None]) -> None:
+        self._client, self._call = client, call
+        self._wanted = 0
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(seconds, self._late) if seconds else None
+        client.setblocking(False)  # noqa: FBT003  # the socket's own
+        self._want(HEAD)
+        self._loop.add_reader(client, self._look)
+
+    def forget(self) -> None:
+        """Wait no more."""
+        self._loop.remove_reader(self._client)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _want(self, size: int) -> None:
+        """Have the system notify us when so many bytes have come, or no more come."""
+        self._wanted = size
+        self._client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+
+    def _look(self) -> None:
+        try:
+            data = self._client.recv(self._wanted, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if self._wanted == HEAD == len(data) and data[0] == HANDSHAKE:
+            self._want(HEAD + min(int.from_bytes(data[3:]), MAX_RECORD))
+            return
+        self._end(in_time=True)
+
+    def _late(self) -> None:
+        self._end(in_time=False)
+
+    def _end(self, *, in_time: bool) -> None:
+        self.forget()
+        with suppress(OSError):
+            self._client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self._call(in_time=in_time)
 
 
 # Reads the subject and the dates of a certificate.
