@@ -37,7 +37,7 @@ LARGE: Final = 256 << 10
 ROOM: Final = 16 << 20
 """Bytes of large requests that are done at a time; a larger one is done alone."""
 
-READING: Final = 24 << 20
+READING: Final = 12 << 20
 """Bytes of large requests that are read or done at a time for an account. What is not read stays with the client, by the flow control of
 HTTP/2."""
 

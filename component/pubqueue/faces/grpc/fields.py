@@ -367,19 +367,23 @@ EVENT: Final = "x-pubqueue-event"
 
 def written(item: Item, payload: bytes, body: Body | None = None) -> v1.PubsubMessage:
     """Return the message of an item; `body`, if its payload was unwrapped already."""
+    message = v1.PubsubMessage()
+    _write(message, item, payload, body)
+    return message
+
+
+def _write(message: v1.PubsubMessage, item: Item, payload: bytes, body: Body | None) -> None:
+    """Write an item into a message: one that is put into another is copied."""
     found = message_of(payload, item.headers, body)
     if payload == STATUS:
         found = StoredMessage(b"", {EVENT: "truncated"})
     else:
         found.attributes.update(_of_death(item) | waited(item))
-    message = v1.PubsubMessage(
-        data=found.data,
-        attributes=found.attributes,
-        message_id=item.id,
-        ordering_key=found.ordering_key,
-    )
+    message.data = found.data
+    message.attributes.update(found.attributes)
+    message.message_id = item.id
+    message.ordering_key = found.ordering_key
     message.publish_time.FromMilliseconds(item.published)
-    return message
 
 
 def _of_death(item: Item) -> dict[str, str]:
@@ -397,9 +401,18 @@ def _of_death(item: Item) -> dict[str, str]:
     return {**found, f"{DEAD}SourceTopicPublishTime": published.ToJsonString()}
 
 
-def received(item: Item, payload: bytes, node: Node) -> v1.ReceivedMessage:
-    """Return an item of the node that is locked to the caller. Attempts are counted if messages can die."""
-    attempt = item.failed + 1 if node.config.dead_letter_node else 0
-    return v1.ReceivedMessage(
-        ack_id=ack_id(item), message=written(item, payload), delivery_attempt=attempt
-    )
+def add_received(
+    answer: v1.PullResponse | v1.StreamingPullResponse,
+    node: Node,
+    item: Item,
+    payload: bytes,
+    body: Body | None,
+) -> None:
+    """Add an item of the node that is locked to the caller to an answer. Attempts are counted if messages can die.
+
+    `body` is given if its payload was unwrapped already.
+    """
+    one = answer.received_messages.add()
+    one.ack_id = ack_id(item)
+    one.delivery_attempt = item.failed + 1 if node.config.dead_letter_node else 0
+    _write(one.message, item, payload, body)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from pubqueue.faces.flow import stepped
-from pubqueue.faces.grpc import endpoints
+from pubqueue.faces.grpc import endpoints, subscriptions
 from pubqueue.faces.grpc import fields as v1_messages
 from pubqueue.faces.grpc import tech as tech_messages
-from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech, type_of
+from pubqueue.faces.grpc.wire import ResourceKind, name_of, tech, to_tech
 from pubqueue.faces.push.client import Answer, PushClient
 from pubqueue.faces.push.targets import EndpointTerms, Outcome, Target, Verdict
 from pubqueue.faces.push.worker import PAUSE, Job
@@ -24,7 +24,7 @@ from pubqueue.model.records import PushedNodes
 from pubqueue.model.replies import Described
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.registrations import ListPushed
-from pubqueue_xeps.wire.payloads.wrapper import STEP, unwrap_in_steps
+from pubqueue_xeps.wire.payloads.wrapper import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -152,9 +152,7 @@ class Pushed(Job["Node"]):
         limit = asyncio.timeout(float(self._known.config.lock_timeout))
         try:
             async with limit:
-                body = None
-                if len(payload) > STEP:
-                    body = await stepped(unwrap_in_steps(payload, type_of(item.headers)))
+                body = await subscriptions.body_of(item, payload)
                 if not endpoint.scheme:
                     return await self._over_grpc(tech_messages.event_of(item, payload, name, body))
                 text = await stepped(json_in_steps(name, item, payload, body))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from pubqueue.faces.grpc import subscriptions, topics
 from pubqueue.faces.grpc.calls import DISMISSED, Credit
-from pubqueue.faces.grpc.fields import USUAL_DEADLINE, is_ordered, received
+from pubqueue.faces.grpc.fields import USUAL_DEADLINE, add_received, is_ordered
 from pubqueue.faces.grpc.statuses import STOPPING, CallError, invalid
 from pubqueue.faces.grpc.subscriptions import MAX_DEADLINE, Verdict
 from pubqueue.faces.grpc.wire import v1
@@ -207,7 +208,9 @@ async def _answers(stream: _Stream) -> AsyncIterator[v1.StreamingPullResponse]:
             if taking is not None and taking.done():
                 reply, taking = taking.result(), None
                 assert isinstance(reply, Taken)
-                for answer in _sent(stream, reply.items):
+                items = [*reply.items]
+                del reply
+                async for answer in _sent(stream, items):
                     yield answer
                 stream.opened.changed.set()
                 if stream.call.backend.is_stopping:
@@ -259,19 +262,27 @@ async def _take(stream: _Stream, room: int) -> Reply:
     )
 
 
-def _sent(stream: _Stream, items: Sequence[tuple[Item, bytes]]) -> list[v1.StreamingPullResponse]:
-    """Return the answers with these items, which are outstanding from now on."""
-    answers: list[v1.StreamingPullResponse] = []
-    size = 0
-    for item, payload in items:
+async def _sent(
+    stream: _Stream, items: list[tuple[Item, bytes]]
+) -> AsyncIterator[v1.StreamingPullResponse]:
+    """Yield answers with these items, which are outstanding from now on."""
+    for item, _ in items:
         stream.call.backend.outstanding.add(item, stream.credit)
-        own = len(payload) + size_of(item.wait)
-        if not answers or size + own > MAX_ANSWER_BYTES:
-            answers.append(_answer(stream))
-            size = 0
-        size += own
-        answers[-1].received_messages.append(received(item, payload, stream.node))
-    return answers
+    items.reverse()
+    while items:
+        some = [items.pop()]
+        size = _size(some[0])
+        while items and size + _size(items[-1]) <= MAX_ANSWER_BYTES:
+            size += _size(items[-1])
+            some.append(items.pop())
+        answer = _answer(stream)
+        await subscriptions.converted(some, partial(add_received, answer, stream.node))
+        yield answer
+
+
+def _size(one: tuple[Item, bytes]) -> int:
+    item, payload = one
+    return len(payload) + size_of(item.wait)
 
 
 def _answer(stream: _Stream) -> v1.StreamingPullResponse:

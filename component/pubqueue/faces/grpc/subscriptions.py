@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from grpc import StatusCode
 from msgspec import Struct
 
+from pubqueue.faces.flow import stepped
 from pubqueue.faces.grpc import topics
 from pubqueue.faces.grpc.statuses import CallError, invalid, not_found, unfit
-from pubqueue.faces.grpc.wire import ResourceKind, lock_of
+from pubqueue.faces.grpc.wire import ResourceKind, lock_of, type_of
 from pubqueue.model.decision import Refusal, Refused, SettledEach, Taken, Touched
 from pubqueue.model.entities import seconds
 from pubqueue.model.replies import Described
@@ -24,6 +25,7 @@ from pubqueue.rules.settle_each import SettleEach
 from pubqueue.rules.take import Take
 from pubqueue.rules.unlock import Touch
 from pubqueue.rules.validity import MAX_NAMED
+from pubqueue_xeps.wire.payloads import wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pubqueue.model.entities import Item, Millis, Node, NodeName
     from pubqueue.rules.nodeconfig import Value
     from pubqueue.rules.settle_each import LockName
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
 
 # Subscriptions, for both bindings: queues, fed by the node of their topic, from which items are pulled.
@@ -282,6 +285,37 @@ async def settle(
             verdicts[text] = _verdict(answer)
             _note(call, lock, answer)
     return Settled(verdicts, is_exact)
+
+
+STEP: Final = wrapper.STEP
+"""Bytes of messages that are converted before others have their turn."""
+
+EACH: Final = 2_000
+"""Bytes that a message counts for beside its own: those of small ones are converted a hundred at a time."""
+
+
+async def converted(
+    items: list[tuple[Item, bytes]], convert: Callable[[Item, bytes, Body | None], T]
+) -> list[T]:
+    """Return what is made of each of these, which are forgotten one by one; large ones are decoded in steps, between which others have their turn."""
+    found: list[T] = []
+    since = 0
+    items.reverse()
+    while items:
+        item, payload = items.pop()
+        found.append(convert(item, payload, await body_of(item, payload)))
+        since += len(payload) + EACH
+        if since > STEP and items:
+            since = 0
+            await asyncio.sleep(0)
+    return found
+
+
+async def body_of(item: Item, payload: bytes) -> Body | None:
+    """Return what a large message carries, decoded in steps; None of one that is decoded in no time."""
+    if len(payload) <= STEP:
+        return None
+    return await stepped(wrapper.unwrap_in_steps(payload, type_of(item.headers)))
 
 
 async def beside(values: Sequence[object], convert: Callable[[], T]) -> T:

@@ -121,7 +121,8 @@ async def modify_push_config(
 async def pull(call: Call, request: wire.tech.PullRequest) -> wire.tech.PullResponse:
     """Return one message; wait for it, unless the answer is wanted at once."""
     item, payload = await take(call, request)
-    return pulled(item, payload, subscription_name(request.subscription))
+    body = await subscriptions.body_of(item, payload)
+    return pulled(subscription_name(request.subscription), item, payload, body)
 
 
 async def take(call: Call, request: wire.tech.PullRequest) -> Pulled:
@@ -144,12 +145,8 @@ async def pull_batch(
 ) -> wire.tech.PullBatchResponse:
     """Return up to the requested number of messages; wait for the first, unless the answer is wanted at once."""
     items, name = await take_batch(call, request), subscription_name(request.subscription)
-    shown = partial(_pulled_batch, items, name)
-    return await subscriptions.beside(items, shown)
-
-
-def _pulled_batch(items: Iterable[Pulled], name: str) -> wire.tech.PullBatchResponse:
-    return wire.tech.PullBatchResponse(pull_responses=[pulled(*item, name) for item in items])
+    found = await subscriptions.converted(items, partial(pulled, name))
+    return wire.tech.PullBatchResponse(pull_responses=found)
 
 
 async def take_batch(call: Call, request: wire.tech.PullBatchRequest) -> list[Pulled]:
@@ -429,9 +426,11 @@ def event_of(
     return event
 
 
-def pulled(item: Item, payload: bytes, subscription: str) -> wire.tech.PullResponse:
-    """Return an item that is locked to the caller, as an event of the subscription of this name."""
-    event = event_of(item, payload, subscription)
+def pulled(
+    subscription: str, item: Item, payload: bytes, body: Body | None = None
+) -> wire.tech.PullResponse:
+    """Return an item that is locked to the caller, as an event of the subscription of this name; `body`, if its payload was unwrapped already."""
+    event = event_of(item, payload, subscription, body)
     return wire.tech.PullResponse(ack_id=wire.ack_id(item), pubsub_event=event)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import string
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import parse_qsl, unquote
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pubqueue.accounts.credentials import Credentials
     from pubqueue.faces.grpc.calls import Call, Unary
     from pubqueue.model.entities import Item
+    from pubqueue_xeps.wire.payloads.wrapper import Body
 
 
 # The part of the HTTP host that lets requests of v1beta1a in: who it is, which method it is, and an answer in every case.
@@ -313,9 +314,9 @@ def page(message: Message) -> Fields:
     return found
 
 
-def pulled(item: Item, payload: bytes, name: str) -> Fields:
-    """Return an item that is locked to the caller; its message has its time, in milliseconds."""
-    found = plain(binding.pulled(item, payload, name))
+def pulled(name: str, item: Item, payload: bytes, body: Body | None = None) -> Fields:
+    """Return an item that is locked to the caller; its message has its time, in milliseconds. `body`, if its payload was unwrapped already."""
+    found = plain(binding.pulled(name, item, payload, body))
     event = found["pubsubEvent"]
     event["subscription"] = _shown(event["subscription"])
     if "message" in event:
@@ -514,17 +515,16 @@ def _rpc(handle: Unary, shown: Callable[..., Fields] = plain) -> Handler:
 
 async def _pull(call: Call, request: tech.PullRequest, _more: Fields) -> Fields:
     item, payload = await binding.take(call, request)
-    return pulled(item, payload, binding.subscription_name(request.subscription))
+    body = await subscriptions.body_of(item, payload)
+    return pulled(binding.subscription_name(request.subscription), item, payload, body)
 
 
 async def _pull_batch(call: Call, request: tech.PullBatchRequest, _more: Fields) -> Fields:
     items = await binding.take_batch(call, request)
     name = binding.subscription_name(request.subscription)
 
-    def shown() -> Fields:
-        return {"pullResponses": [pulled(*item, name) for item in items]} if items else {}
-
-    return await subscriptions.beside(items, shown)
+    found = await subscriptions.converted(items, partial(pulled, name))
+    return {"pullResponses": found} if found else {}
 
 
 BESIDE: Final[Mapping[type[Message], tuple[str, ...]]] = {

@@ -9,7 +9,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from pubqueue.faces.grpc import fields, iam, subscriptions, topics
 from pubqueue.faces.grpc.calls import Service, refused
-from pubqueue.faces.grpc.fields import received
+from pubqueue.faces.grpc.fields import add_received
 from pubqueue.faces.grpc.statuses import invalid
 from pubqueue.faces.grpc.streaming import streaming_pull
 from pubqueue.faces.grpc.wire import (
@@ -23,10 +23,9 @@ from pubqueue.faces.grpc.wire import (
 from pubqueue.model.entities import Millis, NodeName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pubqueue.faces.grpc.calls import Call, Streaming, Unary
-    from pubqueue.model.entities import Item, Node
 
 
 # `google.pubsub.v1.Subscriber`: a row for each rpc.
@@ -97,12 +96,9 @@ async def pull(call: Call, request: v1.PullRequest) -> v1.PullResponse:
     wait = 0.0 if request.return_immediately else WAIT
     node = await subscriptions.known(call, request.subscription)
     items = await subscriptions.pull(call, request.subscription, request.max_messages, wait)
-    shown = partial(_pulled, items, node)
-    return await subscriptions.beside(items, shown)
-
-
-def _pulled(items: Iterable[tuple[Item, bytes]], node: Node) -> v1.PullResponse:
-    return v1.PullResponse(received_messages=[received(*item, node) for item in items])
+    answer = v1.PullResponse()
+    await subscriptions.converted(items, partial(add_received, answer, node))
+    return answer
 
 
 async def acknowledge(call: Call, request: v1.AcknowledgeRequest) -> Empty:

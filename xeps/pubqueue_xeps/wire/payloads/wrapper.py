@@ -19,6 +19,7 @@ from __future__ import annotations
 import binascii
 import re
 from codecs import getincrementaldecoder
+from io import BytesIO
 from typing import TYPE_CHECKING, Final, TypeVar
 from xml.parsers import expat
 
@@ -59,10 +60,15 @@ BOM: Final = b"\xef\xbb\xbf"
 NO_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")
 """U+FFFE and U+FFFF in UTF-8, which XML cannot carry."""
 
+GROUPS: Final = 3 << 16
+"""Bytes that are encoded at once: whole groups of base64. Of megabytes there is one copy then, and other threads have their turns."""
+
 ROOM: Final = 34
 """Bytes that base64 needs at most beside four thirds of the body: its attributes, and what fills its last group."""
 
 _SPACE: Final = b" \t\r\n"
+_SPACE_NAME: Final = ns.PAYLOAD.encode()
+_DATA_END: Final = b"</data>"
 
 
 def escaped(body: bytes) -> bytes | None:
@@ -82,18 +88,21 @@ def escaped(body: bytes) -> bytes | None:
 
 def of_text(type: str | None, content: bytes) -> bytes:  # noqa: A002 - the name of the attribute
     """Return the element that carries a text; `content` is what `escaped` returned."""
-    return b"<data xmlns='%b'%b>%b</data>" % (ns.PAYLOAD.encode(), _type_attribute(type), content)
+    return b"<data xmlns='%b'%b>%b</data>" % (_SPACE_NAME, _type_attribute(type), content)
 
 
 def of_bytes(type: str | None, body: bytes, *, is_text: bool = False) -> bytes:  # noqa: A002 - the name of the attribute
     """Return the element that carries bytes, which may be a text in UTF-8."""
-    content = binascii.b2a_base64(body, newline=False)
-    return b"<data xmlns='%b'%b encoding='base64'%b>%b</data>" % (
-        ns.PAYLOAD.encode(),
-        _type_attribute(type),
-        b" form='text'" if is_text else b"",
-        content,
-    )
+    form = b" form='text'" if is_text else b""
+    begin = b"<data xmlns='%b'%b encoding='base64'%b>" % (_SPACE_NAME, _type_attribute(type), form)
+    if len(body) <= GROUPS:
+        return b"%b%b</data>" % (begin, binascii.b2a_base64(body, newline=False))
+    written, view = BytesIO(), memoryview(body)  # megabytes: its value is not copied
+    written.write(begin)
+    for at in range(0, len(view), GROUPS):
+        written.write(binascii.b2a_base64(view[at : at + GROUPS], newline=False))
+    written.write(_DATA_END)
+    return written.getvalue()
 
 
 def read_data(attributes: Mapping[str, str], text: str) -> str | bytes | None:
@@ -254,7 +263,6 @@ _DATA_START: Final = re.compile(
     rb"<data xmlns=(['\"])%b\1(?: type=(['\"])(?P<type>[ !#-%%(-;=-~]*)\2)?"
     rb"(?P<base64> encoding=(['\"])base64\5(?P<form> form='text')?)?>" % ns.PAYLOAD.encode()
 )
-_DATA_END: Final = b"</data>"
 
 _STARTS: Final = (JSON_START, _AS_OTHERS_WRITE)
 _IS_WRAPPER: Final = re.compile(rb"\s*<(?:[^\s<>/:]+:)?(?:json|text|data)[\s/>]")
@@ -370,15 +378,15 @@ def _read_in_steps(stored: bytes, header: str | None) -> Generator[None, None, B
 
 def _decoded_in_steps(stored: bytes, begin: int, end: int) -> Generator[None, None, bytes | None]:
     """Return what this part of the element is in base64; None if it is malformed."""
-    view, pieces = memoryview(stored), list[bytes]()
+    view, found = memoryview(stored), BytesIO()
     for at in range(begin, end, STEP):
         if at > begin:
             yield
         piece = decoded(view[at : min(at + STEP, end)])
         if piece is None or (at + STEP < end and len(piece) < STEP // 4 * 3):
             return None  # what fills the last group stands before the end
-        pieces.append(piece)
-    return b"".join(pieces)
+        found.write(piece)
+    return found.getvalue()
 
 
 def carried(
