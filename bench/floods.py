@@ -52,6 +52,8 @@ LASTING: Final = 4.0
 """Seconds for which a flood goes on, or stays, once all of it has been sent."""
 FLOOD_TIMEOUT: Final = 40.0
 """Seconds after which a flood has to have sent what it can."""
+LARGEST: Final = 9_000_000
+"""Bytes of a message over gRPC."""
 NEVER: Final = 99_999_999
 DESCRIPTORS: Final = 30_000
 LARGE: Final = 11 * MIB
@@ -372,7 +374,7 @@ def connections(ports: Ports, over: Event) -> None:
 
 def _calling(ports: Ports, over: Event, rpc: str, requests: Sequence[Any]) -> None:
     """Make these calls at once, on 20 channels, each again as soon as it is answered."""
-    options = [("grpc.use_local_subchannel_pool", 1)]
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
     channels = [grpc.insecure_channel(f"{HOST}:{ports['grpc']}", options) for _ in range(20)]
     rpcs = [
         channel.unary_unary(
@@ -406,6 +408,19 @@ def calls(ports: Ports, over: Event) -> None:
     """2,000 publishes of two accounts under way over gRPC."""
     request = v1.PublishRequest(topic=TOPIC, messages=[v1.PubsubMessage(data=b"x" * 500)])
     _calling(ports, over, "Publisher/Publish", [request] * 2_000)
+
+
+def large_publishes(ports: Ports, over: Event) -> None:
+    """20 publishes of 9 MB of two accounts under way over gRPC, each again as soon as it is answered."""
+    message = v1.PubsubMessage(data=os.urandom(LARGEST))
+    request = v1.PublishRequest(topic=TOPIC, messages=[message])
+    _calling(ports, over, "Publisher/Publish", [request] * 20)
+
+
+def large_pulls(ports: Ports, over: Event) -> None:
+    """20 pulls of messages of 9 MB of two accounts under way over gRPC, each again as soon as it is answered."""
+    request = v1.PullRequest(subscription=SUBSCRIPTION + "-0", max_messages=1)
+    _calling(ports, over, "Subscriber/Pull", [request] * 20)
 
 
 # The measurement.
@@ -451,7 +466,7 @@ def of_large(service: Service) -> None:
     """Publish large messages, in addition."""
     of_topics(service)
     for _ in range(48):
-        message = v1.PubsubMessage(data=os.urandom(7_000_000))
+        message = v1.PubsubMessage(data=os.urandom(LARGEST))
         request = v1.PublishRequest(topic=TOPIC, messages=[message])
         assert service.call("Publisher/Publish", request, v1.PublishResponse) == "OK"
 
@@ -477,6 +492,7 @@ FLOODS: Final = {
         *(Flood(frames, of_eve), Flood(transactions, of_eve), Flood(sends, of_eve)),
         *(Flood(slow_readers, of_large), Flood(publishes, of_topics), Flood(streams, of_topics)),
         *(Flood(pulls, of_topics), Flood(calls, of_topics)),
+        *(Flood(large_publishes, of_topics), Flood(large_pulls, of_large)),
         *(Flood(events, of_news), Flood(polls, of_news)),
     )
 }

@@ -11,8 +11,8 @@ from pubqueue.engine.batch import MAX_FREED
 from pubqueue.model.changes import RemoveItem
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, Jid
-from pubqueue.model.waits import AtDeadline
 from pubqueue.model.transactions import SWEPT_BYTES
+from pubqueue.model.waits import AtDeadline
 from pubqueue.rules.dead_letters import Cancel, Discard
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire

@@ -267,3 +267,25 @@ def test_an_item_that_lost_it_is_not_delivered(path):
         shell.connection.execute("DELETE FROM large_payload WHERE seq = 1")
         given = [one.item.id for one in shell.batch(joins(ANN, 9)).deliveries]
         assert (given, set(shell.damaged)) == (["b"], {1})
+
+
+def test_a_batch_with_large_payloads_gives_back_the_pages_that_they_have_filled(shell):
+    """SQLite would keep up to 64 MiB of them, in which nothing else is left. Whatever reads, writes or drops them."""
+
+    def shrinks(*requests):
+        said = []
+        shell.connection.set_trace_callback(said.append)
+        shell.batch(*requests)
+        shell.connection.set_trace_callback(None)
+        return "PRAGMA shrink_memory" in said
+
+    assert not shrinks(publishes("a", payload=LARGE))
+    assert shrinks(publishes("b", payload=HUGE))
+    assert payloads(shell) == [LARGE, HUGE]
+    assert shrinks(joins(ANN, 9)), "it is delivered"
+    assert not shrinks(retracts(ANN, "a", "b"))
+    shell.do(Purge(who(BOSS), JOBS))
+    shell.do(Configure(who(BOSS), JOBS, Settings({"keep_done": False})))
+    shell.do(DropDone())
+    assert shrinks(Expire()), "it is dropped"
+    assert apart(shell) == 0

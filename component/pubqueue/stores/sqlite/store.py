@@ -7,11 +7,12 @@ import sqlite3
 import time
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import aiosqlite
 
 from pubqueue.engine.ports import StaleError, StoreError
+from pubqueue.memory import return_free_pages
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
@@ -31,7 +32,7 @@ from pubqueue.stores.sqlite.instances import Instances, alone
 from pubqueue.stores.sqlite.schema import SQL, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pubqueue.engine.ports import Transaction
@@ -289,6 +290,24 @@ def _begun_at_once(connection: sqlite3.Connection) -> bool:
 
 # An open transaction of SQLite: statements by name.
 
+PAYLOAD_AT: Final = {
+    "payloads": 1,
+    "ready": -1,
+    "ready_of_size": -1,
+    "ready_alone": -1,
+    "ready_items": -1,
+}
+"""The statements of batches that read payloads, and the column that has them."""
+
+ADD_LARGE, DROP_LARGE = "add_large", "drop_large"
+"""The statements that write and drop payloads that are apart from their rows."""
+
+PIECE: Final = 1 << 20
+"""Bytes of a payload that are written at once."""
+
+MOST_CACHED: Final = 4 << 20
+"""Bytes of large payloads after which a batch gives the pages that SQLite keeps in memory back to the system: they have displaced the others anyway."""
+
 
 class SqliteSession(session.SqlSession):
     """Runs statements by name, each at once."""
@@ -298,6 +317,8 @@ class SqliteSession(session.SqlSession):
     def __init__(self, connection: sqlite3.Connection, names: NodeIds) -> None:
         super().__init__(names)
         self.connection = connection
+        self.large = 0
+        """Bytes of large payloads that were read, written or dropped: their pages are in SQLite's cache."""
 
     def check(self) -> None:
         """Check that the transaction is still open.
@@ -313,13 +334,19 @@ class SqliteSession(session.SqlSession):
     def rows(self, query: str, *values: object) -> list[Any]:
         """Return all rows of a statement; where a text is damaged, with a sign in its place, so that its checksum shows it."""
         try:
-            return self.connection.execute(SQL[query], values).fetchall()
+            found = self.connection.execute(SQL[query], values).fetchall()
         except sqlite3.OperationalError as problem:
             if not str(problem).startswith(NO_TEXT):
                 raise
-            return self._tolerant(query, values, _replaced)
+            found = self._tolerant(query, values, _replaced)
+        if (at := PAYLOAD_AT.get(query)) is not None:
+            self._note_large(len(row[at]) for row in found)
+        return found
 
     ask = rows
+
+    def _note_large(self, sizes: Iterable[int]) -> None:
+        self.large += sum(size for size in sizes if size > self.most_in_row)
 
     def _tolerant(
         self, query: str, values: Sequence[object], read: Callable[[bytes], object]
@@ -341,9 +368,11 @@ class SqliteSession(session.SqlSession):
     def stream(self, query: str, room: int, *values: object) -> Iterator[Any]:  # noqa: ARG002  # the reader stops
         """Yield rows one by one, so that no payload is read needlessly."""
         cursor = self.connection.execute(SQL[query], values)
-        count = 0
+        count, at = 0, PAYLOAD_AT.get(query)
         try:
             for row in cursor:
+                if at is not None:
+                    self._note_large((len(row[at]),))
                 yield row
                 count += 1
         except sqlite3.OperationalError as problem:
@@ -356,6 +385,8 @@ class SqliteSession(session.SqlSession):
     def run(self, query: str, *values: object) -> None:
         """Run a statement, however many rows it changes."""
         self.connection.execute(SQL[query], values)
+        if query == DROP_LARGE:
+            self.large += MOST_CACHED
 
     def must(self, query: str, count: int, *values: object) -> None:
         """Run a statement that has to change `count` rows."""
@@ -364,8 +395,20 @@ class SqliteSession(session.SqlSession):
 
     def many(self, query: str, values: Sequence[Values]) -> None:
         """Run a statement for each of these values, however many rows that changes."""
-        if values:
+        if query == ADD_LARGE:
+            self._add_large(cast("Sequence[tuple[int, bytes]]", values))
+        elif values:
             self.connection.executemany(SQL[query], values)
+
+    def _add_large(self, values: Sequence[tuple[int, bytes]]) -> None:
+        """Write payloads in pieces: SQLite would copy one twice that is given as a value."""
+        for seq, payload in values:
+            if self.connection.execute(SQL[ADD_LARGE], (seq, len(payload))).rowcount:
+                with self.connection.blobopen("large_payload", "payload", seq) as blob:
+                    view = memoryview(payload)
+                    for at in range(0, len(view), PIECE):
+                        blob.write(view[at : at + PIECE])
+        self._note_large(len(payload) for _, payload in values)
 
     def each(self, query: str, values: Sequence[Values]) -> None:
         """Run a statement for each of these values; each time it has to change one row."""
@@ -395,10 +438,15 @@ def commit(
     foreign: bool,
 ) -> T:
     """Run the job in the open transaction, and commit it; if this raises, the transaction stays open."""
-    transaction = SqlTransaction(SqliteSession(connection, names), words, foreign=foreign)
+    opened = SqliteSession(connection, names)
+    transaction = SqlTransaction(opened, words, foreign=foreign)
     result = job(transaction)
     transaction.check()
     connection.execute("COMMIT")
+    if opened.large > MOST_CACHED:
+        with suppress(sqlite3.Error):  # the batch is committed
+            connection.execute("PRAGMA shrink_memory")
+        return_free_pages()
     return result
 
 

@@ -95,8 +95,8 @@ UPDATE item SET joins = ? WHERE seq = ?;
 -- change_payload: replace payloads
 UPDATE item SET payload = ? WHERE seq = ?;
 
--- add_large: large payloads of items that are written, in place of earlier ones
-INSERT INTO large_payload (seq, payload) SELECT ?1, ?2
+-- add_large: room for large payloads of items that are written, in place of earlier ones; they are written in pieces
+INSERT INTO large_payload (seq, payload) SELECT ?1, zeroblob(?2)
 WHERE EXISTS (SELECT 1 FROM item WHERE seq = ?1 AND length(payload) = 0)
     OR EXISTS (SELECT 1 FROM done_item WHERE seq = ?1 AND length(payload) = 0)
 ON CONFLICT (seq) DO UPDATE SET payload = excluded.payload;
