@@ -498,7 +498,7 @@ def test_offline_finds_what_the_start_would_refuse(tmp_path):
 
 BLOCKS = """
 from pathlib import Path
-from pubqueue.memory import return_large_blocks
+from pubqueue.wiring.serving import return_large_blocks
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20

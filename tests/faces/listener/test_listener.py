@@ -434,3 +434,18 @@ async def test_a_client_that_sends_much_takes_turns_with_others():
         connection.resume_reading()
         assert is_reading()
         assert len(heard) == 4
+
+
+async def test_nothing_is_sent_behind_the_end_of_what_is_sent():
+    """A connection may be ended by its face, and then be given up."""
+    async with echoing(FREE) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        connection = it.made[0].connection
+        with capture_logs() as log:
+            assert connection.write(b"last\n")
+            connection.end_sending()
+            assert not connection.write(b"more\n")
+            connection.end_sending()
+        assert await client.rest("") == b"last\n"
+        assert log == []

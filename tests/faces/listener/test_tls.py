@@ -3,8 +3,8 @@
 import asyncio
 import socket
 import ssl
+from collections import Counter
 from contextlib import ExitStack, suppress
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,8 @@ from harness.patience import LOOK, turns, until
 from harness.servers.tls import certify, expire
 from structlog.testing import capture_logs
 
-from pubqueue.faces.listener import Bounds, Place, Tls, TlsError, TlsFiles, places
-from pubqueue.faces.listener.listener import Listener
-from pubqueue.faces.listener.tls import AT_ONCE, HEAD, subject_of
+from pubqueue.faces.listener import Bounds, Place, Tls, TlsError, TlsFiles, listener, places
+from pubqueue.faces.listener.tls import AT_ONCE, HEAD, set_options, subject_of
 
 
 @pytest.fixture
@@ -134,16 +133,23 @@ def connected(sockets, port, peer):
 
 
 @pytest.fixture
-def begun(monkeypatch):
-    """The addresses whose handshakes have begun, in their order."""
-    found, start = [], Listener._start
+async def begun(monkeypatch):
+    """The addresses and ports whose handshakes have begun, in their order, each with the turn of the loop in which it has."""
+    found, turn, loop = {}, 0, asyncio.get_running_loop()
 
-    def starting(listener, connection, tls):
-        found.append(connection.peer)
-        start(listener, connection, tls)
+    def tick():
+        nonlocal turn, ticking
+        turn += 1
+        ticking = loop.call_soon(tick)
 
-    monkeypatch.setattr(Listener, "_start", starting)
-    return found
+    def noting(client):
+        found[client.getpeername()] = turn
+        set_options(client)
+
+    ticking = loop.call_soon(tick)
+    monkeypatch.setattr(listener, "set_options", noting)
+    yield found
+    ticking.cancel()
 
 
 async def test_handshakes_that_come_at_the_same_moment_are_begun_a_few_in_a_turn(files, begun):
@@ -156,16 +162,14 @@ async def test_handshakes_that_come_at_the_same_moment_are_begun_a_few_in_a_turn
             clients = [connected(sockets, port, flooder) for _ in range(many)]
             clients.append(connected(sockets, port, other))
             await until(lambda: it.counts.open == len(clients))
-            assert begun == [], "nothing is done for a client that has sent nothing"
+            assert begun == {}, "nothing is done for a client that has sent nothing"
             for client in clients:
                 client.sendall(message)
-            counts = [0]
-            while len(begun) < len(clients):
-                await asyncio.sleep(0)
-                counts.append(len(begun))
-            steps = [after - before for before, after in pairwise(counts)]
-            assert max(steps) <= 2 * AT_ONCE, "what was left of a turn, and the next one"
-            assert begun.index(other) <= 4 * AT_ONCE
+            await until(lambda: len(begun) == len(clients))
+            in_a_turn = Counter(begun.values()).most_common(1)[0][1]
+            assert in_a_turn <= 2 * AT_ONCE, "what was left of a turn, and the next one"
+            peers = [peer for peer, _ in begun]
+            assert peers.index(other) <= 4 * AT_ONCE
 
 
 async def test_a_handshake_waits_until_its_first_message_is_whole(files, begun):
@@ -177,7 +181,7 @@ async def test_a_handshake_waits_until_its_first_message_is_whole(files, begun):
                 client = connected(sockets, port, "127.0.0.2")
                 client.sendall(message[:at])
                 await turns()
-                assert begun == []
+                assert begun == {}
                 client.sendall(message[at:])
                 await until(lambda: begun)
                 client.settimeout(0)

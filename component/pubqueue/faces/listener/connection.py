@@ -79,7 +79,8 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_admission", "_began", "_door", "_full_since", "_held", "_is_given_up", "_is_resting"),
+        *("_admission", "_began", "_door", "_full_since", "_has_ended", "_held", "_is_given_up"),
+        "_is_resting",
         *("_last_read", "_make", "_protocol", "_transport", "_unread", "_until", "_why"),
         *("address", "holdings", "idle", "last_words", "on_dismissed", "on_given_up", "peer"),
         *("quiet", "subscribed", "user", "waits", "whose"),
@@ -120,6 +121,8 @@ class ClientConnection(asyncio.Protocol):
         self._last_read = admission.clock()
         self._until, self._why = math.inf, Reason.LOGIN
         self._full_since = math.inf
+        self._has_ended = False
+        """Whether the end of the stream was sent."""
         self._is_given_up = False
         """Whether nothing more of what it sends is wanted, because too much was kept."""
         self._is_resting = False
@@ -200,9 +203,9 @@ class ClientConnection(asyncio.Protocol):
         return True
 
     def write(self, data: bytes) -> bool:
-        """Send bytes; return false if the connection has ended, or is cut now because too many bytes wait."""
+        """Send bytes; return false if the connection, or what is sent on it, has ended, or it is cut now because too many bytes wait."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or transport.is_closing() or self._has_ended:
             return False
         waiting = transport.get_write_buffer_size()
         if waiting and waiting + len(data) > self._admission.bounds.unsent:
@@ -295,6 +298,7 @@ class ClientConnection(asyncio.Protocol):
         """
         if self._transport is None or not self.is_open or not self._transport.can_write_eof():
             return
+        self._has_ended = True
         try:
             self._transport.write_eof()
         except OSError:  # the client has closed without reading what was sent

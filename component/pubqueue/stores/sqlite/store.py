@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import sqlite3
 import time
 from contextlib import AsyncExitStack, suppress
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import aiosqlite
 
 from pubqueue.engine.ports import StaleError, StoreError
-from pubqueue.memory import return_free_pages
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
@@ -446,8 +446,14 @@ def commit(
     if opened.large > MOST_CACHED:
         with suppress(sqlite3.Error):  # the batch is committed
             connection.execute("PRAGMA shrink_memory")
-        return_free_pages()
+        _return_free_pages()
     return result
+
+
+def _return_free_pages() -> None:
+    """Have glibc return free pages to the system: by itself it returns only those at the end of its heap. It takes a millisecond or two."""
+    with suppress(OSError, AttributeError):  # another C library has no such function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
