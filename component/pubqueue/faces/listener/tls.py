@@ -178,7 +178,7 @@ def _date(moment: float) -> str:
 #
 # So a connection waits until its message is whole at the system, and then for its turn.
 
-AT_ONCE: Final = 4
+AT_ONCE: Final = 2
 """Handshakes that begin in one turn of the loop."""
 
 HEAD: Final = 5
