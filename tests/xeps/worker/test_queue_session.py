@@ -388,6 +388,30 @@ async def test_a_worker_that_drains_does_not_subscribe_after_a_reconnect(service
     assert (await service.next("subscribe", "unavailable")).get("type") == "unavailable"
 
 
+async def test_a_worker_of_no_items_is_not_subscribed_until_it_takes_some_again(
+    service, worker_of
+):
+    async with worker_of(requests=2) as worker:
+        jid = await service.subscriber()
+        service.deliver(jid, "a")
+        item = await anext(worker)
+        await worker.resize(0)
+        await service.next("unsubscribe")
+        cut(worker)
+        await has_noticed_the_cut(session_of(worker))
+        await session_of(worker).ready()
+        assert not [verb for verb, _ in service.seen if verb == "subscribe"]
+        await worker.resize(3)
+        again = await service.next("subscribe")
+        assert again.findtext(".//{*}field[@var='pubsub#queue_requests']/{*}value") == "3"
+        await worker.resize(3)
+        assert not [verb for verb, _ in service.seen if verb == "subscribe"]
+        assert item.state == "in hand"
+        await item.unlock()
+    with pytest.raises(ValueError, match="requests is -1; it takes a whole number, 0 or more"):
+        await worker.resize(-1)
+
+
 async def test_draining_waits_for_what_is_in_hand(service, worker_of):
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1")

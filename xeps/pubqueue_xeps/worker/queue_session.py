@@ -93,7 +93,7 @@ class QueueSession:
         self._client = client
         self._listener = listener
         self._timings = timings
-        self._service, self._nodes, self._windows = service, tuple(windows), windows
+        self._service, self._nodes, self._windows = service, tuple(windows), dict(windows)
         self.extended = self.follows = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self.subscribed = False
@@ -186,13 +186,33 @@ class QueueSession:
         """Become unavailable to the service, which then frees our locks and unsubscribes us."""
         self.send(f"<presence type='unavailable' to={quote(self._service)}/>".encode())
 
+    async def resize(self, windows: Mapping[str, int]) -> None:
+        """Give each node another window; in one of 0 nothing new is delivered, and locks stay.
+
+        Without a connection, the next one has these windows. Raises what subscribing raises.
+        """
+        changed = [node for node in self._nodes if windows[node] != self._windows[node]]
+        self._windows.update(windows)
+        if not (self._wanted and self.is_up):
+            return
+        plugin = queueing(self._client)
+        for node in changed:
+            if self._windows[node]:
+                await self._ask_for_items(plugin, node)
+            else:
+                self._end_subscription(node)
+
     def unsubscribe(self) -> None:
         """End the subscriptions: locks stay, and no new items are delivered (XEP-0254 section 4)."""
         self._wanted = False
         for node in self._nodes:
-            wanted = unsubscribe(node, self.jid).body
-            start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
-            self.send(start.encode() + wanted)
+            if self._windows[node]:
+                self._end_subscription(node)
+
+    def _end_subscription(self, node: str) -> None:
+        wanted = unsubscribe(node, self.jid).body
+        start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
+        self.send(start.encode() + wanted)
 
     def _flush(self) -> None:
         if self._session and self._unsent:
@@ -228,7 +248,7 @@ class QueueSession:
         if self._fresh and self._listener.before_subscribing():
             await self._end_earlier_session(plugin)
         for node in self._nodes:
-            if self._wanted:
+            if self._wanted and self._windows[node]:
                 await self._ask_for_items(plugin, node)
         self._fresh = False
         self._last_read = asyncio.get_running_loop().time()

@@ -269,6 +269,19 @@ class Worker:
             raise items.failure
         raise StopAsyncIteration
 
+    async def resize(self, requests: int) -> None:
+        """Take up to `requests` items at a time from each queue from now on, shared by weights; 0: none until it is called again.
+
+        Items that were delivered stay. Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused; without a connection
+        nothing is raised, and the next connection has the new size.
+        """
+        whole("requests", requests, 0)
+        _, session = self._parts()
+        windows = (
+            windows_of(requests, self._weights) if requests else dict.fromkeys(self._weights, 0)
+        )
+        await session.resize(windows)
+
     def stop(self) -> None:
         """Take no more items: unsubscribe, and unlock the items that were delivered but not begun.
 
