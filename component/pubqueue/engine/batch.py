@@ -149,24 +149,28 @@ class Batch:
                 for one in request.parts if type(request) is Together else (request,):
                     self._note_activity(one)
             if decision.changes:
-                self._make(at, request, decision)
-                if self._changes.joined:
-                    decision = self._count(at, request, decision)
-                tells = False
-                for change in decision.changes:  # without a call: hardly any is of a question
-                    kind = type(change)
-                    if kind in ENDINGS:
-                        freed += change.item.size  # type: ignore[union-attr]  # these have an item
-                        tells = tells or bool(change.item.headers)  # type: ignore[union-attr]
-                    elif kind is Sweep:
-                        tells = tells or bool(change.orphans)  # type: ignore[union-attr]  # as it says
-                if tells:
-                    decision = self._tell_askers(at, request, decision)
+                decision, ended = self._carry_out(at, request, decision)
                 work += decision.work
+                freed += ended
             decisions.append(decision)
             if work > MAX_WORK or freed > MAX_FREED:
                 break
         return decisions
+
+    def _carry_out(self, at: int, request: Request, decision: Decision) -> tuple[Decision, int]:
+        """Make the changes of a decision, and those that follow from them; return it with all, and how many bytes of items it ends."""
+        self._make(at, request, decision)
+        if self._changes.joined:
+            decision = self._count(at, request, decision)
+        freed, tells = 0, False
+        for change in decision.changes:  # without a call: hardly any is of a question
+            kind = type(change)
+            if kind in ENDINGS:
+                freed += change.item.size  # type: ignore[union-attr]  # these have an item
+                tells = tells or bool(change.item.headers)  # type: ignore[union-attr]
+            elif kind is Sweep:
+                tells = tells or bool(change.orphans)  # type: ignore[union-attr]  # as it says
+        return self._tell_askers(at, request, decision) if tells else decision, freed
 
     def _make(self, at: int, request: Request, decision: Decision) -> None:
         if not self._changes.AT_ONCE.isdisjoint(map(type, decision.changes)):

@@ -412,7 +412,7 @@ class Publisher:
         """
         holds = None if within is None else until("within", within)
         question = waits.link_request(node, id, name, holds)
-        answer = await self._parts().publications.signal(question, node, self._seconds(timeout))
+        answer = await self._parts().distribution.signal(question, node, self._seconds(timeout))
         return waits.read_link(answer, at)
 
     async def ask(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_xeps.wire import waits
+from pubqueue_xeps.wire import joins
 from pubqueue_xeps.wire.names import checked
 from pubqueue_xeps.wire.ns import PUBQUEUE, PUBSUB
 from pubqueue_xeps.wire.publication import NewItem, payload_text, wrapped
@@ -121,7 +121,7 @@ class Ending(Outcome):
     @property
     def beside(self) -> str:
         """The elements next to the retract, or next to the unlock that holds the item."""
-        return self.text if self.hold is None else waits.hold(self.hold) + self.text
+        return self.text if self.hold is None else joins.hold(self.hold) + self.text
 
 
 def _then(node: str, new: NewItem) -> str:

@@ -5,6 +5,7 @@ A service with the feature `urn:x-pubqueue:0#hold` keeps what comes with the ite
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 

@@ -391,7 +391,6 @@ def _of_queue(meta: _Meta) -> tuple[str, Awaited | None, Joined | None]:
 
 # Reads retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and our extensions touch and redrive.
 
-HOLD: Final = ns.tag(ns.PUBQUEUE, "hold")
 THEN: Final = ns.tag(ns.PUBQUEUE, "then")
 
 _UNLOCKED: Final = (ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
