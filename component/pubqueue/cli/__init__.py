@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "events": ("pubqueue.cli.events", ""),
     "migrate": ("pubqueue.cli.stores", "server"),
     "outbox": ("pubqueue.cli.outbox", ""),
+    "people": ("pubqueue.cli.people", ""),
     "publish": ("pubqueue.cli.publish", ""),
     "restore": ("pubqueue.cli.stores", "server"),
     "serve": ("pubqueue.cli.service", "server"),

@@ -50,5 +50,5 @@ DONE: Final = {
 }
 """Of each command that needs no extra, what it is run with, in this order."""
 
-ELSEWHERE: Final = {"worker"}
-"""What is tried by other tests: tests/cli/test_worker.py."""
+ELSEWHERE: Final = {"people", "worker"}
+"""What is tried by other tests: tests/e2e/test_people_killed.py and tests/cli/test_worker.py."""

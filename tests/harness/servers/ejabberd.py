@@ -53,7 +53,7 @@ class Ejabberd:
 
     An async context manager: entered when both ports serve, left with the process ended and its
     files removed. `more_domains` and `more_components` are served in addition to the first, with
-    the same secret; `rooms` is a domain of rooms (XEP-0045). `certificate` is a file of a certificate and
+    the same secret; `rooms` is a domain of rooms (XEP-0045), and with `archive` accounts have one (XEP-0313). `certificate` is a file of a certificate and
     its key, and `c2s` more options of the port for clients.
     """
 
@@ -68,12 +68,14 @@ class Ejabberd:
         more_components: tuple[str, ...] = (),
         lets_read_rosters: bool = False,
         rooms: str = "",
+        archive: bool = False,
         certificate: Path | None = None,
         c2s: Mapping[str, object] | None = None,
     ) -> None:
         self.component = component
         self._certificate, self._c2s = certificate, c2s or {}
         self._rooms = rooms
+        self._archive = archive
         self._domains = (self.domain, *more_domains)
         self._components = (component, *more_components)
         self._lets_read_rosters = lets_read_rosters
@@ -256,6 +258,8 @@ class Ejabberd:
             configuration["modules"]["mod_privilege"] = {"roster": {"get": "all"}}
         if self._rooms:
             configuration["modules"]["mod_muc"] = {"hosts": [self._rooms]}
+        if self._archive:
+            configuration["modules"]["mod_mam"] = {"default": "always"}
         (self.folder / "ejabberd.yml").write_text(json.dumps(configuration))
         # names are looked up in /etc/hosts, without the helper process that asks a resolver
         (self.folder / "inetrc").write_text("{lookup,[file]}.\n")

@@ -388,9 +388,7 @@ async def test_a_worker_that_drains_does_not_subscribe_after_a_reconnect(service
     assert (await service.next("subscribe", "unavailable")).get("type") == "unavailable"
 
 
-async def test_a_worker_of_no_items_is_not_subscribed_until_it_takes_some_again(
-    service, worker_of
-):
+async def test_a_worker_of_no_items_is_not_subscribed_until_it_takes_some_again(service, worker_of):
     async with worker_of(requests=2) as worker:
         jid = await service.subscriber()
         service.deliver(jid, "a")

@@ -1,0 +1,130 @@
+"""People who answer each question that they are asked, come back after their server was killed, and remember what they were asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from harness.clients.client import ClientError
+from harness.clients.person import Person
+from harness.patience import TIMEOUT, until
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from harness.clients.person import Question
+
+
+class Answering:
+    """A person who presses the first choice of whatever is open, until told that it is done.
+
+    `asked` counts questions by their round, `again` are those that came although their end had been told.
+    """
+
+    def __init__(self, server: Any, jid: str, *, hesitant: bool = False) -> None:
+        self._server, self._jid = server, jid
+        self._may_answer = asyncio.Event()
+        if not hesitant:
+            self._may_answer.set()
+        self.asked: Counter[str] = Counter()
+        self.again: list[str] = []
+        self._ended: set[str] = set()
+        self._open: dict[str, Question] = {}
+        self.person: Person | None = None
+
+    async def __aenter__(self) -> Self:
+        self._living = asyncio.create_task(self._live())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._living.cancel()
+        await asyncio.gather(self._living, return_exceptions=True)
+
+    def answer(self) -> None:
+        """Answer what is open, and all that comes."""
+        self._may_answer.set()
+        assert self.person is not None
+        for question in self._open.values():
+            self._press(self.person, question)
+
+    async def was_asked(self) -> None:
+        """Return when there is something to answer."""
+        await until(lambda: self.asked)
+
+    async def is_read(self) -> None:
+        """Return when the server has read all that was sent to it: it answers this, and in order."""
+        assert self.person is not None
+        self.person.client.write("<iq type='get' id='read'><ping xmlns='urn:xmpp:ping'/></iq>")
+        await self.person.answered("read")
+
+    async def _live(self) -> None:
+        while True:
+            person = Person(self._jid, "bot@localhost")
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    await person.client.log_in(self._server.host, self._server.c2s_port, "secret")
+                person.be()
+                self.person = person
+                await self._be_there(person)
+            except (OSError, ClientError):
+                pass  # the server is being started
+            finally:
+                with suppress(AttributeError):  # it was not connected
+                    await person.client.abandon()
+            await until(lambda: _serves(self._server), every=0.05)
+
+    async def _be_there(self, person: Person) -> None:
+        """Answer until the server is gone; first what no end was told of: it may have taken the answer along."""
+        if self._may_answer.is_set():
+            for question in self._open.values():
+                self._press(person, question)
+        works = [
+            asyncio.create_task(self._read(person)),
+            asyncio.create_task(self._hear(person)),
+            person.client.reading,
+        ]
+        try:
+            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+
+    async def _read(self, person: Person) -> None:
+        while True:
+            question = await person.asked.get()
+            name = question.id.partition(".")[0]
+            self.asked[name] += 1
+            if name in self._ended:
+                self.again.append(name)
+            self._open[name] = question
+            if self._may_answer.is_set():
+                self._press(person, question)
+
+    async def _hear(self, person: Person) -> None:
+        while True:
+            text = await person.told.get()
+            for name, question in list(self._open.items()):
+                if question.code in text and "still open" not in text:
+                    self._ended.add(name)
+                    del self._open[name]
+
+    @staticmethod
+    def _press(person: Person, question: Question) -> None:
+        person.press(question, next(iter(question.actions)))
+
+
+async def _serves(server: Any) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(server.host, server.c2s_port)
+    except OSError:
+        return False
+    writer.close()
+    return True
