@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from harness.clients.client import ClientError
 from harness.clients.person import Person
-from harness.patience import TIMEOUT, until
+from harness.patience import until
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from harness.clients.person import Question
+
+RETRY = 10
+"""Seconds after which a login that has no answer is begun again."""
 
 
 class Answering:
@@ -54,6 +57,16 @@ class Answering:
         for question in self._open.values():
             self._press(self.person, question)
 
+    @property
+    def ended(self) -> int:
+        """How many questions have ended."""
+        return len(self._ended)
+
+    def die(self) -> None:
+        """Lose the connection, and come back."""
+        if self.person is not None:
+            self.person.client.reading.cancel()
+
     async def was_asked(self) -> None:
         """Return when there is something to answer."""
         await until(lambda: self.asked)
@@ -68,12 +81,12 @@ class Answering:
         while True:
             person = Person(self._jid, "bot@localhost")
             try:
-                async with asyncio.timeout(TIMEOUT):
+                async with asyncio.timeout(RETRY):  # the server may have been killed meanwhile
                     await person.client.log_in(self._server.host, self._server.c2s_port, "secret")
                 person.be()
                 self.person = person
                 await self._be_there(person)
-            except (OSError, ClientError):
+            except (OSError, ClientError):  # a timeout too
                 pass  # the server is being started
             finally:
                 with suppress(AttributeError):  # it was not connected

@@ -388,6 +388,17 @@ async def test_a_worker_that_drains_does_not_subscribe_after_a_reconnect(service
     assert (await service.next("subscribe", "unavailable")).get("type") == "unavailable"
 
 
+async def test_the_answer_of_a_server_without_the_service_says_nothing_of_its_features(
+    service, worker_of
+):
+    """A server that was restarted has the worker back before the service."""
+    answers = [lambda iq: [refuse(iq, "remote-server-timeout")], service.script["query"]]
+    service.script["query"] = lambda iq: answers.pop(0)(iq)
+    async with worker_of() as worker:
+        assert session_of(worker).extended
+    assert answers == []
+
+
 async def test_a_worker_of_no_items_is_not_subscribed_until_it_takes_some_again(service, worker_of):
     async with worker_of(requests=2) as worker:
         jid = await service.subscriber()

@@ -104,7 +104,7 @@ class Chat:
         self._caps: dict[str, str] = {}
         self._forms: dict[str, bool] = {}
         self._announced = False
-        self._heard: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._heard: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self._strangers: set[str] = set()
         self._queries: dict[str, list[tuple[Element, float]]] = {}
         self._numbers = itertools.count(1)
@@ -246,12 +246,12 @@ class Chat:
         ours = [number for number, (one, _) in enumerate(found) if self._is_ours(one)]
         last = ours[-1] if ours else -1
         for number, (stanza, at) in enumerate(found):
-            if number in ours or not self._is_new(name, stanza):
-                continue
             heard = replace(stanzas.read_message(stanza, name, at), at=at, archived=True)
+            if number in ours or _same(heard) in self._heard:
+                continue
             named = heard.action or heard.form or heard.reply_to or heard.reaction_to
             if named or number > last:
-                self._hear(heard)
+                self._note_heard(heard)
 
     def _is_ours(self, stanza: Element) -> bool:
         return _bare(stanza.get("from", "")) == self._account
@@ -314,24 +314,19 @@ class Chat:
             return  # what is whispered in a room is no answer: who hears a question hears its answer
         if bare not in self._people:
             self._note_stranger(bare)
-        elif stanza.get("type", "normal") in ("chat", "normal") and self._is_new(bare, stanza):
-            self._hear(stanzas.read_message(stanza, bare, time.time()))
+        elif stanza.get("type", "normal") in ("chat", "normal"):
+            self._note_heard(stanzas.read_message(stanza, bare, time.time()))
 
     def _note_stranger(self, bare: str) -> None:
         if bare not in self._strangers and len(self._strangers) < MAX_STRANGERS:
             self._strangers.add(bare)
             log.info("people.stranger", sender=bare)
 
-    def _is_new(self, sender: str, stanza: Element) -> bool:
-        """Return whether a message was not heard yet; one without an id always counts as new."""
-        name = stanza.get("id", "")
-        known = (sender, name)
-        if name and known in self._heard:
-            return False
-        self._heard[known] = None
+    def _note_heard(self, heard: Heard) -> None:
+        self._heard[_same(heard)] = None
         if len(self._heard) > MAX_HEARD:
             self._heard.popitem(last=False)
-        return True
+        self._hear(heard)
 
     def _read_archived(self, stanza: Element) -> None:
         """Keep what an archive has answered: only that of our own account is asked."""
@@ -431,6 +426,13 @@ class Chat:
         else:
             sentence = f"The room {place.jid} does not show who is in it: make it non-anonymous, or {self._account} a moderator."
             place.entered.set_exception(Refused(sentence))
+
+
+def _same(heard: Heard) -> tuple[object, ...]:
+    """Return what is the same of a message each time that it is read, from the stream or from the archive; ids alone come again."""
+    named = heard.action, heard.reply_to, heard.reaction_to, heard.reactions
+    form = None if heard.form is None else tuple(sorted(heard.form.items()))
+    return heard.sender, heard.id, heard.body, named, form
 
 
 def _bare(jid: str) -> str:

@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 
 FOLLOW_UP: Final = f"{{{PUBQUEUE}}}follow-up"
 
-# a server's answer for a disconnected component, or that of an overloaded service
-TRANSIENT: Final = frozenset(
-    {
-        "recipient-unavailable",
-        "remote-server-not-found",
-        "remote-server-timeout",
-        "resource-constraint",
-        "service-unavailable",
-    }
+NOT_REACHED: Final = frozenset(
+    {"recipient-unavailable", "remote-server-not-found", "remote-server-timeout"}
 )
+"""The answers of a server for a component that is not connected."""
+
+# those, or that of an overloaded service
+TRANSIENT: Final = NOT_REACHED | {"resource-constraint", "service-unavailable"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,8 @@ class QueueSession:
         self._listener = listener
         self._timings = timings
         self._service, self._nodes, self._windows = service, tuple(windows), dict(windows)
+        self._granted: dict[str, int] = {}
+        """The windows that were asked for and granted, in this session."""
         self.extended = self.follows = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self.subscribed = False
@@ -191,16 +193,9 @@ class QueueSession:
 
         Without a connection, the next one has these windows. Raises what subscribing raises.
         """
-        changed = [node for node in self._nodes if windows[node] != self._windows[node]]
         self._windows.update(windows)
-        if not (self._wanted and self.is_up):
-            return
-        plugin = queueing(self._client)
-        for node in changed:
-            if self._windows[node]:
-                await self._ask_for_items(plugin, node)
-            else:
-                self._end_subscription(node)
+        if self.is_up:
+            await self._subscribe_all(queueing(self._client))
 
     def unsubscribe(self) -> None:
         """End the subscriptions: locks stay, and no new items are delivered (XEP-0254 section 4)."""
@@ -210,6 +205,7 @@ class QueueSession:
                 self._end_subscription(node)
 
     def _end_subscription(self, node: str) -> None:
+        self._granted.pop(node, None)
         wanted = unsubscribe(node, self.jid).body
         start = f"<iq type='set' id='{self.new_id()}' to={quote(self._service)}>"
         self.send(start.encode() + wanted)
@@ -247,9 +243,8 @@ class QueueSession:
             )
         if self._fresh and self._listener.before_subscribing():
             await self._end_earlier_session(plugin)
-        for node in self._nodes:
-            if self._wanted and self._windows[node]:
-                await self._ask_for_items(plugin, node)
+        self._granted.clear()
+        await self._subscribe_all(plugin)
         self._fresh = False
         self._last_read = asyncio.get_running_loop().time()
         self._online.set()
@@ -278,10 +273,24 @@ class QueueSession:
                 return True
         return False
 
+    async def _subscribe_all(self, plugin: XEP_0254) -> None:
+        """Give each node its window, also if that changes meanwhile."""
+        while self._wanted and (unlike := self._unlike()):
+            for node in unlike:
+                if self._windows[node]:
+                    await self._ask_for_items(plugin, node)
+                else:
+                    self._end_subscription(node)
+
+    def _unlike(self) -> list[str]:
+        """Return the nodes whose window is not the one that was granted last in this session."""
+        return [node for node in self._nodes if self._granted.get(node, 0) != self._windows[node]]
+
     async def _ask_for_items(self, plugin: XEP_0254, node: str) -> None:
         window = self._windows[node]
         asked = plugin.subscribe_queue(self._service, node, window, level=self._level)
         granted = await self._answered(asked)
+        self._granted[node] = window
         self.subscribed = True
         if not self._online.is_set():
             log.info(

@@ -280,11 +280,14 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     async def ask_features(self, service: str) -> frozenset[str]:
         """Return the features of a service; a refusal counts as none, and keeps those that were known before.
 
-        Raises ServiceUnavailable if there is no answer.
+        Raises ServiceUnavailable if there is no answer, or only that of a server which does not reach the service.
         """
         try:
             found = pages.features(await ask(self.xmpp, service, pages.request(service)))
-        except IqError:
+        except IqError as error:
+            refusal = refusals.read(error.iq.xml)
+            if refusal.condition in refusals.NOT_REACHED:
+                raise refusals.failure(refusal, service, "") from None
             return self._features.setdefault(service, frozenset())
         self._features[service] = found
         return found
