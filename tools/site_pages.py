@@ -54,6 +54,7 @@ MENU: Final[dict[str, tuple[Group, ...]]] = {
                 "how-to/hold.md",
                 "how-to/then.md",
                 "how-to/join.md",
+                "how-to/ask-people.md",
                 "how-to/test-your-handlers.md",
                 "how-to/tracing.md",
                 "how-to/qos.md",

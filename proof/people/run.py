@@ -90,7 +90,7 @@ async def run(
         victims = {"bot": bot, "service": program, "server": server}
         for number in range(kills):
             due = questions * (number + 1) // (kills + 1)
-            await until(lambda due=due: _answered(answering) >= due, every=0.05, within=None)
+            await until(lambda due=due: _asked(answering) >= due, every=0.05, within=None)
             victim = draw.choice([*victims, "person", "person"])
             found.kills[victim] += 1
             if victim == "person":
@@ -130,8 +130,9 @@ class Killable:
         await self._process.wait()
 
 
-def _answered(answering: list[Answering]) -> int:
-    return sum(one.ended for one in answering)
+def _asked(answering: list[Answering]) -> int:
+    """Return how many questions were asked; that one has ended is not always told, if the server is killed."""
+    return sum(len(one.asked) for one in answering)
 
 
 async def _is_empty(server: Any) -> bool:

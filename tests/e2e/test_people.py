@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 from harness.clients.person import at_a_client
+from harness.documents.documented import blocks
+from harness.operators.at_a_terminal import Operator
 from harness.patience import TIMEOUT, until
 from harness.servers.behind import SERVICE, address_of, logged_in, serving
 from harness.servers.ejabberd import Ejabberd
@@ -25,7 +27,7 @@ NODES = """
 [[node]]
 name = "approvals"
 queueing = true
-publishers = ["etl@localhost", "bot@localhost"]
+publishers = ["etl@localhost", "bot@localhost", "shop@localhost"]
 
 [[node]]
 name = "orders"
@@ -124,8 +126,8 @@ async def test_a_question_is_answered_in_every_form(server, program):
         assert await until(lambda: _none(server), every=0.05)
 
 
-async def _none(server):
-    return not await items(server)
+async def _none(server, node="approvals"):
+    return not await items(server, node=node)
 
 
 async def test_a_refusal_is_the_reason_of_the_dead_item(server, program):
@@ -386,3 +388,33 @@ async def test_a_question_that_is_withdrawn_is_closed(server, program, monkeypat
         await etl.publish("approvals", SHIP, id="w2")
         anna.press(await anna.question(), "approve")
         await anna.hears("Done")
+
+
+async def test_the_programs_of_the_page_work(server, program, monkeypatch):
+    """The one that asks, and the worker whose item waits for a person."""
+    own = {}
+    for block in blocks("python"):
+        if block.page == "docs/how-to/ask-people.md":
+            exec(compile(block.text, block.page, "exec"), own)
+    monkeypatch.setenv("PUBQUEUE_URL", Operator(server, "etl").url)
+    monkeypatch.setenv("PUBQUEUE_PASSWORD", "secret")
+    shop = Worker(
+        "shop@localhost", "secret", service=SERVICE, node="orders", signals=(), **address_of(server)
+    )
+    async with (
+        asking(server, signals=("orders",)),
+        at_a_client(server, f"{ANNA}/desk") as anna,
+        publisher(server) as etl,
+    ):
+        for label, outcome in (("approve", True), ("refuse", False)):
+            asking_for_it = asyncio.create_task(own["may_ship"](f"17-{label}"))
+            anna.press(await anna.question(), label)
+            assert await asking_for_it is outcome
+        working = asyncio.create_task(shop.run(own["order"]))
+        await etl.publish("orders", {}, id="o18")
+        asked = await anna.question()
+        assert "Ship o18?" in asked.text
+        anna.press(asked, "approve")
+        await until(lambda: _none(server, "orders"), every=0.05)
+        shop.stop()
+        await working

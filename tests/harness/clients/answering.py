@@ -57,11 +57,6 @@ class Answering:
         for question in self._open.values():
             self._press(self.person, question)
 
-    @property
-    def ended(self) -> int:
-        """How many questions have ended."""
-        return len(self._ended)
-
     def die(self) -> None:
         """Lose the connection, and come back."""
         if self.person is not None:

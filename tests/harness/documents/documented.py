@@ -35,6 +35,7 @@ FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
 ELSEWHERE: Final = {
     "docs/explanation/coming-from.md": "testing/test_first_examples.py",
     "docs/how-to/ask-and-reply.md": "e2e/test_how_to.py",
+    "docs/how-to/ask-people.md": "e2e/test_people.py",
     "docs/how-to/blocking.md": "e2e/test_how_to.py",
     "docs/how-to/curb.md": "curb/test_clients.py",
     "docs/how-to/federation.md": "e2e/test_federation.py",

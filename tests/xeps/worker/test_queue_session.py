@@ -393,7 +393,11 @@ async def test_the_answer_of_a_server_without_the_service_says_nothing_of_its_fe
 ):
     """A server that was restarted has the worker back before the service."""
     answers = [lambda iq: [refuse(iq, "remote-server-timeout")], service.script["query"]]
-    service.script["query"] = lambda iq: answers.pop(0)(iq)
+
+    def answer_in_turn(iq):
+        return answers.pop(0)(iq)
+
+    service.script["query"] = answer_in_turn
     async with worker_of() as worker:
         assert session_of(worker).extended
     assert answers == []
