@@ -21,9 +21,9 @@ RETRY = 10
 
 
 class Answering:
-    """A person who presses the first choice of whatever is open, until told that it is done.
+    """A person who presses the first choice of whatever is open, until notified that it is done.
 
-    `asked` counts questions by their round, `again` are those that came although their end had been told.
+    `asked` counts questions by their round, `again` are those that came although their end was known.
     """
 
     def __init__(self, server: Any, jid: str, *, hesitant: bool = False) -> None:
@@ -89,7 +89,7 @@ class Answering:
             await until(lambda: _serves(self._server), every=0.05)
 
     async def _be_there(self, person: Person) -> None:
-        """Answer until the server is gone; first what no end was told of: it may have taken the answer along."""
+        """Answer until the server is gone; first what has no known end: the answer may be lost."""
         if self._may_answer.is_set():
             for question in self._open.values():
                 self._press(person, question)

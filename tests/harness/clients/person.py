@@ -47,12 +47,12 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it asks, and does not only tell."""
+        """Whether it asks, and does not only notify."""
         return bool(self.actions)
 
 
 class Person:
-    """One client of an account. What it is asked goes to `asked`, all else that it is told to `told`."""
+    """One client of an account. What it is asked goes to `asked`, all other messages to `told`."""
 
     def __init__(self, jid: str, bot: str, *, shows_forms: bool = False) -> None:
         self.jid, self.bot, self._shows_forms = jid, bot, shows_forms

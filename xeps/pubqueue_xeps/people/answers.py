@@ -1,7 +1,7 @@
 """What a message of a person means: an answer to a question that is open for that person, or what to say instead.
 
 Pure: no clock, no network. An answer that does not name its question counts only if it can mean one question alone; otherwise the
-bot asks back. To all others than those who were asked nothing is said, whatever they write.
+bot asks back. To all others than those who were asked nothing is sent, whatever they write.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Heard:
     """The fields of a submitted form (XEP-0004)."""
     thread: str = ""
     archived: bool = False
-    """Whether it is read from the archive, and may have been heard before."""
+    """Whether it is read from the archive, and may have been received before."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Open:
-    """A question that is open, or was until a moment ago."""
+    """A question that is open, or was until recently."""
 
     id: str
     to: tuple[str, ...]
@@ -59,7 +59,7 @@ class Open:
     since: float
     ended: float | None = None
     answered: bool = False
-    """Whether an answer is on its way: the question still belongs to the item, and waits for nobody."""
+    """Whether an answer is on its way: the question still belongs to the item, and waits for no one."""
     aliases: set[str] = field(default_factory=set)
     """The ids that rooms gave its messages (XEP-0359)."""
 
@@ -80,7 +80,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """It names a question, or there is only one, and it is none of the choices."""
+    """It names a question, or there is only one, and it is not one of the choices."""
 
     question: str
 
@@ -106,14 +106,14 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """It is no answer, or of no one who was asked: nothing is said."""
+    """It is no answer, or of no one who was asked: nothing is sent."""
 
 
 Meaning = Chosen | Unclear | Which | Over | Idle | Nothing
 
 
 def understand(heard: Heard, known: Sequence[Open], people: frozenset[str]) -> Meaning:
-    """Return what a message means. `known` are the questions of late, `people` those whom the bot asks."""
+    """Return what a message means. `known` are the recent questions, `people` those whom the bot asks."""
     place = heard.room or heard.sender
     mine = [one for one in known if place in one.to]
     if place not in people and not any(one.is_open for one in mine):

@@ -70,15 +70,15 @@ if TYPE_CHECKING:
 
 WITHIN: Final = 7200.0
 LOOKS: Final = 10.0
-"""Seconds between two looks at a queue from which nothing is taken, because nobody can be asked."""
+"""Seconds between two looks at a queue from which nothing is taken, because no one can be asked."""
 GIVEN_BACK: Final = 1.0
-"""Seconds for which an item waits that came when nobody could be asked."""
+"""Seconds that an item waits if it came when no one could be asked."""
 PAUSE: Final = 0.2
-"""Seconds after which such an item is given back: as many come at most, even if others are due."""
+"""Seconds after which such an item is returned: as many come at most, even if others are due."""
 PRUNING: Final = 30.0
 """Seconds between two looks at which of the open questions still have their items."""
 TELLING: Final = 10.0
-"""Seconds in which a person is told; an item is not kept for longer by that."""
+"""Seconds in which a person is notified; an item is not kept for longer by that."""
 RECALLING: Final = 30.0
 """Seconds for held items to come, at the start."""
 PATIENCE: Final = 60.0
@@ -87,7 +87,7 @@ GRACE: Final = 10.0
 """Seconds for the steps that are under way, at the end."""
 MAX_SAID: Final = 1000
 KEPT: Final = 500
-"""Questions that have ended and are remembered, so that a late answer is told so."""
+"""Questions that have ended and are remembered, so that a late answer gets that answer."""
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class People:
         self._steps: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
         self._heard_all = asyncio.Event()
-        """Whether what was said while no bot was there has been heard."""
+        """Whether what was said while no bot was there has been received."""
         self._looks_at = 0.0
         self._recalled: set[Place] = set()
 
@@ -329,7 +329,7 @@ class People:
         ]
 
     async def _regulate(self) -> None:
-        """Give the worker another window whenever somebody comes or goes, or an item is due."""
+        """Give the worker another window whenever a person comes or goes, or an item is due."""
         taken = None
         while True:
             await self._chat.keeper.ready()
@@ -450,7 +450,7 @@ class People:
             raise LockLost(node=item.node, id=item.id)
 
     async def _send(self, pending: Pending, *, perhaps: bool) -> None:
-        """Send a question to all who are asked, and tell its item that it was sent.
+        """Send a question to all who are asked, and mark its item as sent.
 
         After a connection was lost, the archive shows whether the server has it. Without an archive that cannot be known: then it
         is sent again, under the same id.
@@ -489,7 +489,7 @@ class People:
             await self._say(to, carry.round.id, f"r{carry.round.reminders}", words)
 
     async def _finish(self, item: Item, question: Question, carry: Carry, answer: Answer) -> None:
-        """Pass an answer on to who asked, tell those who were asked, and end the item."""
+        """Pass an answer on to who asked, notify those who were asked, and end the item."""
         if answer.choice >= len(question.choices):
             raise Reject("the answer is none of the choices")
         word = question.choices[answer.choice]
@@ -519,7 +519,7 @@ class People:
     async def _answer_item(
         self, item: Item, target: questions.Target, word: str, said: dict[str, Any]
     ) -> None:
-        """Signal the item that waits for the answer; if it is gone, nobody waits."""
+        """Signal the item that waits for the answer; if it is gone, no one waits."""
         known = bounded(joined(item.node, item.id))
         if await self._signal_quietly((target.node, target.id), word, said, known) is None:
             log.warning("people.nobody_waits", node=target.node, id=target.id)
@@ -543,7 +543,7 @@ class People:
     # What is said.
 
     async def _say(self, to: str, about: str, part: str, words: str) -> None:
-        """Tell a person something, without keeping an item for long if there is no connection."""
+        """Send a person a message, without keeping an item for long if there is no connection."""
         if to not in self._asked:
             return
         try:
@@ -594,7 +594,7 @@ class People:
         self._said -= {one for one in self._said if one[0] == place}
 
     async def _answered(self, pending: Pending, answer: Answer, heard: Heard) -> None:
-        """Give an answer to its item; the first one of a question counts, whoever gives it."""
+        """Give an answer to its item; the first one of a question counts."""
         about = answer.question
         data = msgspec.to_builtins(answer)
         if await self._signal_surely(pending.place, ANSWERED, data, f"{about}.answered") is None:

@@ -1,4 +1,4 @@
-"""The bot among people: its presence, theirs, the rooms that it is in, the messages that it sends and hears.
+"""The bot among people: its presence, theirs, the rooms that it is in, the messages that it sends and receives.
 
 Only what comes from those whom it asks is read: all else is dropped, and neither answered nor logged with its text.
 """
@@ -52,7 +52,7 @@ SELF: Final = "110"
 
 @dataclass(slots=True)
 class Occupant:
-    """Somebody in a room: the real bare JID, and whether it is a member."""
+    """An occupant of a room: the real bare JID, and whether it is a member."""
 
     real: str
     member: bool
@@ -128,7 +128,7 @@ class Chat:
     async def announce(self) -> None:
         """Become available, ask people for their presence, and enter the rooms; from now on messages come.
 
-        Raises Refused for a room that lets nobody in, or does not show who is in it.
+        Raises Refused for a room that lets no one in, or does not show who is in it.
         """
         self._announced = True
         await self._appear()
@@ -181,7 +181,7 @@ class Chat:
     # Who is there.
 
     def is_available(self, name: str) -> bool:
-        """Return whether a person, or somebody in a room, can be asked now."""
+        """Return whether a person, or a member in a room, can be asked now."""
         if not name.startswith(ROOM):
             return self._people[name].available
         place = self._rooms[name.removeprefix(ROOM)]
@@ -236,9 +236,9 @@ class Chat:
         return any(stanza.get("id", "").startswith(prefix) for stanza, _ in found)
 
     async def catch_up(self, name: str, since: float) -> None:
-        """Hear what a person has said since then, while nobody listened, according to the archive.
+        """Receive what a person has said since then, while no one listened, according to the archive.
 
-        What names no question counts only if it was said after all that the bot has said: the rest was heard.
+        What names no question counts only if it was said after all that the bot has said: the rest was received.
         """
         found = None if name.startswith(ROOM) else await self._conversation(name, since)
         if not found:
@@ -436,7 +436,7 @@ def _same(heard: Heard) -> tuple[object, ...]:
 
 
 def _bare(jid: str) -> str:
-    """Return the bare JID, in its usual form; empty for what is no JID."""
+    """Return the bare JID, in its usual form; empty for what is not a JID."""
     try:
         return str(JID(jid).bare)
     except InvalidJID:

@@ -101,7 +101,7 @@ def key(text: str) -> str:
 
 
 class Round(msgspec.Struct, frozen=True):
-    """A question as it was put to some people, under an id that nobody can guess."""
+    """A question as it was put to some people, under an id that no one can guess."""
 
     id: str
     to: tuple[str, ...]
@@ -136,7 +136,7 @@ class Carry(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> frozenset[str]:
-        """Who has been asked in vain."""
+        """Who has been asked without result."""
         return frozenset(one for past in self.before for one in past.to)
 
     def rounds(self) -> dict[str, tuple[str, ...]]:
@@ -239,21 +239,21 @@ def perhaps_again(words: str) -> str:
 
 
 def done(question: Question, name: str, choice: int) -> str:
-    """Return what the person who has answered is told."""
+    """Return the message to the person who has answered."""
     return f"Done: {plain(question.choices[choice])} ({name})."
 
 
 def done_by(question: Question, name: str, answer: Answer) -> str:
-    """Return what the others who were asked are told."""
+    """Return the message to the others who were asked."""
     word = plain(question.choices[answer.choice])
     return f"Question {name} is answered by {answer.by}: {word}. Nothing is left to do."
 
 
 def passed_on(name: str) -> str:
-    """Return what a person is told whose time has ended."""
+    """Return the message to a person whose time has ended."""
     return f"Question {name} was open for too long, and is no longer yours."
 
 
 def gone(name: str) -> str:
-    """Return what a person is told if the item was withdrawn."""
+    """Return the message to a person whose question was withdrawn."""
     return f"Question {name} was withdrawn. Nothing is left to do."

@@ -65,7 +65,7 @@ def message(to: str, name: str, body: str, thread: str, beside: str = "") -> byt
 
 
 ROOM: Final = "room:"
-"""How the JID of a room is told from that of a person, in what an item carries too."""
+"""How the JID of a room differs from that of a person, in what an item carries too."""
 
 
 def _form(round_id: str, body: str, choices: Sequence[str]) -> str:
@@ -140,7 +140,7 @@ class Subject:
     caps: str
     codes: frozenset[str]
     real: str
-    """The real JID of somebody in a room, if it is shown."""
+    """The real JID of a person in a room, if it is shown."""
     member: bool
     """Whether it is a member of the room, or more."""
     moderator: bool

@@ -24,7 +24,7 @@ NAMES: Final = (ANSWERED, SENT, LOOK, BOUNCED)
 SENDING: Final = 60.0
 """Seconds in which a question has to be sent; after them the item comes back by itself."""
 AGAIN: Final = 600.0
-"""Seconds after which others are looked for again, if nobody else could be asked."""
+"""Seconds after which others are looked for again, if no one else could be asked."""
 
 
 # Who is available.
@@ -73,7 +73,7 @@ def next_asked(
 def window(standings: Sequence[Standing], due: int, *, looking: bool) -> int:
     """Return how many items the worker takes at a time: as many as can be asked now, and those that are known to come back.
 
-    While nobody can be asked, it is 0 but for now and then (`looking`): an item that another bot has left may come back.
+    While no one can be asked, it is 0, except now and then (`looking`): an item that another bot has left may come back.
     """
     free = sum(one.free for one in standings)
     if free:
@@ -95,7 +95,7 @@ class Terms:
     remind: float | None = None
     at_once: int = 1
     escalate: bool = False
-    """Whether there is a node for questions that nobody has answered."""
+    """Whether there is a node for questions that no one has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ class Remind:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Hold the item with this, and say nothing."""
+    """Hold the item with this, and send nothing."""
 
     carry: Carry
 
 
 @dataclass(frozen=True, slots=True)
 class NoOne:
-    """Give the item back: nobody can be asked now."""
+    """Give the item back: no one can be asked now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """Publish the question to the node for those that nobody has answered, and end the item."""
+    """Publish the question to the node for those that no one has answered, and end the item."""
 
     before: tuple[Asked, ...]
 
@@ -247,7 +247,7 @@ class _Chance:
     new_id: str
 
     def ask(self, carry: Carry) -> Ask | None:
-        """Ask those whose turn it is; None if nobody can be asked."""
+        """Ask those whose turn it is; None if no one can be asked."""
         to = next_asked(self.standings, carry.asked, self.terms.at_once)
         if not to:
             return None
@@ -301,7 +301,7 @@ def time_left(carry: Carry, now: float) -> float:
 
 
 def history(before: Iterable[Asked]) -> list[dict[str, object]]:
-    """Return who was asked, and when, for the node of questions that nobody has answered."""
+    """Return who was asked, and when, for the node of questions that no one has answered."""
     return [
         {"asked": list(one.to), "since": round(one.since), "until": round(one.until)}
         for one in before
