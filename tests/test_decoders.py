@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 PROGRAMS = ["component/pubqueue", "xeps/pubqueue_xeps", "spark/pubqueue_spark"]
 
 CONVERTS = {
+    "xeps/pubqueue_xeps/people/bot.py": "one event loop",
+    "xeps/pubqueue_xeps/people/turns.py": "called by that loop alone",
     "component/pubqueue/admin/definitions.py": "a file on a command line, of a process with one thread",
     "component/pubqueue/config/loading.py": "the configuration, before anything else",
     "xeps/pubqueue_xeps/wire/payloads/decoding.py": "beside `_decoder`, which makes one at a time",

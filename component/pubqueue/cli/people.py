@@ -91,9 +91,9 @@ def people(
     signal: tuple[str, ...],
     quiet: bool,
 ) -> None:
-    """Ask people in their chat clients, until SIGTERM or SIGINT.
+    """Ask people in their chat clients.
 
-    Each item of the queue is a question; the answer of a person ends it. PUBQUEUE_URL is the default of --url; the password
+    Runs until SIGTERM or SIGINT. Each item of the queue is a question; the answer of a person ends it. PUBQUEUE_URL is the default of --url; the password
     is in PUBQUEUE_PASSWORD, or in the file that PUBQUEUE_PASSWORD_FILE names. The account has one such program
     at a time. On exit questions stay open, and the next start goes on with them.
     """
