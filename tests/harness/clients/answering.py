@@ -57,11 +57,6 @@ class Answering:
         for question in self._open.values():
             self._press(self.person, question)
 
-    def die(self) -> None:
-        """Lose the connection, and come back."""
-        if self.person is not None:
-            self.person.client.reading.cancel()
-
     async def was_asked(self) -> None:
         """Return when there is something to answer."""
         await until(lambda: self.asked)

@@ -161,12 +161,11 @@ PARTS: Final = (
             ),
             "tests/faces/stomp/served/test_kills.py::test_", "tests/faces/rest/push/test_ended.py",
             "tests/faces/grpc/test_killed_in_long_work.py", "tests/faces/grpc/test_google_system.py",
-            "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/", "proof/outbox/", "proof/people/",
+            "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/", "proof/outbox/",
         ),
         forced_by=(
             "component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/",
-            "tests/faces/kill_contract.py", "xeps/pubqueue_xeps/outbox/", "xeps/pubqueue_xeps/people/", "proof/outbox/",
-            "proof/people/", "proof/one_queue/",
+            "tests/faces/kill_contract.py", "xeps/pubqueue_xeps/outbox/", "proof/outbox/", "proof/one_queue/",
         ),
     ),
     Part(
