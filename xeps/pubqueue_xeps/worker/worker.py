@@ -272,15 +272,16 @@ class Worker:
     async def resize(self, requests: int) -> None:
         """Take up to `requests` items at a time from each queue from now on, shared by weights; 0: none until it is called again.
 
-        Items that were delivered stay. Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused; without a connection
+        With several services, each has an equal share. Items that were delivered stay. Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused; without a connection
         nothing is raised, and the next connection has the new size.
         """
         whole("requests", requests, 0)
-        _, session = self._parts()
+        parts = self._held().parts
         windows = (
             windows_of(requests, self._weights) if requests else dict.fromkeys(self._weights, 0)
         )
-        await session.resize(windows)
+        shares = {node: -(-window // len(parts)) for node, window in windows.items()}
+        await asyncio.gather(*(part.session.resize(shares) for part in parts))
 
     def stop(self) -> None:
         """Take no more items: unsubscribe, and unlock the items that were delivered but not begun.
