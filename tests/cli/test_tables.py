@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from pubqueue.cli import tables
-from pubqueue.operations.items import DEAD, EVENTS, ITEMS
+from pubqueue.operations.dead import DEAD
+from pubqueue.operations.items import EVENTS, ITEMS
 from pubqueue.operations.model import Cell
 from pubqueue.operations.nodes import MEMBERS, QUEUES
 from pubqueue.operations.schedules import SCHEDULES

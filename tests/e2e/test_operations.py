@@ -22,7 +22,8 @@ from harness.servers.tls import secure
 from harness.starts import warm_start
 
 from pubqueue.model.limits import Whose
-from pubqueue.operations.items import DEAD, EVENTS, HISTORY, ITEMS, PEEK, REASONS
+from pubqueue.operations.dead import DEAD, REASONS
+from pubqueue.operations.items import EVENTS, HISTORY, ITEMS, PEEK
 from pubqueue.operations.nodes import MEMBERS, QUEUES
 from pubqueue.operations.schedules import SCHEDULES, SHOW
 from pubqueue.operations.service import OVERVIEW, SERVICE, WORKERS

@@ -13,17 +13,8 @@ from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import State, seconds
 from pubqueue.model.schedules import Definition, SchedulePage
 from pubqueue.operations import table
-from pubqueue.operations.items import (
-    CANCEL,
-    DEAD,
-    DISCARD,
-    EVENTS,
-    ITEMS,
-    PURGE,
-    REASONS,
-    REDRIVE,
-    RELEASE,
-)
+from pubqueue.operations.dead import DEAD, DISCARD, REASONS, REDRIVE
+from pubqueue.operations.items import CANCEL, EVENTS, ITEMS, PURGE, RELEASE
 from pubqueue.operations.model import (
     Cell,
     Given,
@@ -93,7 +84,7 @@ def filled(operation):
     found = {
         one.name: (one.choices[0][0] if one.choices else SAMPLES[one.kind],)
         for one in operation.parameters
-        if one.name != "reason"  # items are named, or a reason
+        if one.name not in {"reason", "at"}  # items are named, or a reason; a link begins with `at`
     }
     if operation in (ITEMS, DEAD):
         found["after"] = ("7",)  # a number, in the order of the numbers

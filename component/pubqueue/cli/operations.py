@@ -16,17 +16,8 @@ from pubqueue.cli.session import NODE, answering, confirm, each_of, each_service
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
 from pubqueue.operations.clients import CONNECTIONS, KEPT
-from pubqueue.operations.items import (
-    CANCEL,
-    DEAD,
-    DEATHS,
-    DISCARD,
-    NAMED,
-    OTHERS_GET_THEM,
-    REASONS,
-    REDRIVE,
-    SIGNAL,
-)
+from pubqueue.operations.dead import DEAD, DEATHS, DISCARD, REASONS, REDRIVE
+from pubqueue.operations.items import CANCEL, NAMED, OTHERS_GET_THEM
 from pubqueue.operations.model import (
     CANNOT_BE_UNDONE,
     OF_PAGES,
@@ -39,6 +30,7 @@ from pubqueue.operations.nodes import AFFILIATE, CREATE, DELETE, MEMBERS, QUEUES
 from pubqueue.operations.schedules import CHANGE
 from pubqueue.operations.service import WORKERS
 from pubqueue.operations.table import OPERATIONS
+from pubqueue.operations.waits import SIGNAL
 from pubqueue.rules.dead_letters import DEATHS_LOOKED_AT
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
 

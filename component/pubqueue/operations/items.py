@@ -1,20 +1,14 @@
-"""Operations on items, live and dead."""
+"""Operations on items: list them, look at one, cancel them, end locks, delete all; and their events."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
-from uuid import uuid4
 
-import msgspec
-
-from pubqueue.engine.face import proposed_secret
 from pubqueue.model import replies
-from pubqueue.model.entities import ItemId, NodeName, State, is_number, seconds
+from pubqueue.model.entities import ItemId, NodeName, State, is_number
 from pubqueue.operations.model import (
     AFTER,
-    MATCH,
     MAX_ROWS,
     NODE,
     NUMBERED_AFTER,
@@ -38,31 +32,21 @@ from pubqueue.operations.pretty import shown
 from pubqueue.operations.searching import answered, searched, searches
 from pubqueue.rules.dead_letters import (
     Cancel,
-    Discard,
-    Order,
-    ReadDeaths,
-    ReadReasons,
-    Redrive,
 )
 from pubqueue.rules.inspect import Peek, ReadHistory
-from pubqueue.rules.joins import Close
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.read import ReadEvents, ReadItems
-from pubqueue.rules.signal_links import SECRET, USUAL, MakeSignalLink
 from pubqueue.rules.unlock import FreeLocks
 from pubqueue.rules.validity import MAX_NAMED
-from pubqueue.rules.waits import Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pubqueue.model.decision import Cancelled, Done, Redriven, Request, Signaled, SignalLinkMade
+    from pubqueue.model.decision import Cancelled, Request
     from pubqueue.model.entities import Item, Millis, Principal
     from pubqueue.model.joins import Join
     from pubqueue.operations.model import Given, Row
 
-
-# Operations on items: list them, look at one, cancel them, end locks, delete all; and their events.
 
 SHOWN: Final = 49_152
 """Bytes of a payload that `peek` returns, so that any payload fits into a stanza, however it is escaped there."""
@@ -132,10 +116,11 @@ def _read_items(by: Principal, given: Given, after: str) -> ReadItems:
     state = None if which in {"", ALL} else State(which)
     if given.one("reason") and state is not State.DEAD:
         raise UnfitError("reason: only dead items have died of one; choose their state as well")
-    return _page_of_items(by, given, after, state)
+    return page_of_items(by, given, after, state)
 
 
-def _page_of_items(by: Principal, given: Given, after: str, state: State | None) -> ReadItems:
+def page_of_items(by: Principal, given: Given, after: str, state: State | None) -> ReadItems:
+    """Return the request for a page of items, of those in this state if it is given."""
     return ReadItems(
         *(by, node_of(given), _number(after)),
         max=given.number("max"),
@@ -151,7 +136,7 @@ def _number(after: str) -> int:
     return int(after or 0)
 
 
-def _by_number(answer: Callable[[Any, Given], Answer]) -> Callable[[Any, Given], Answer]:
+def by_number(answer: Callable[[Any, Given], Answer]) -> Callable[[Any, Given], Answer]:
     """Return how a list of items is answered; one that was searched continues by a number, too."""
     of_search = answered(answer)
 
@@ -245,7 +230,7 @@ ITEMS: Final = Operation(
     (NODE, WHICH, LISTED, *IN_ITEMS, AFTER, MAX_ROWS),
     ABOUT_ITEMS,
     searched(_read_items, own=OWN, order=NUMBER),
-    _by_number(_items),
+    by_number(_items),
     place="seq",
     manual="List the items of a node.\n\n"
     "Items are in the order in which they were published; dead items, in the order of their deaths. With --state done, items that their"
@@ -345,11 +330,11 @@ def _locks(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
         yield item.id, f"{item.id} (held by {item.holder}{until})"
 
 
-def _waiting(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
+def that_wait(page: replies.ItemPage) -> Iterator[tuple[str, str]]:
+    """Yield the ids of held items, and what a form shows of each: what it waits for."""
     for item in (entry.item for entry in page.entries):
-        names, _ = _wait(item)
         until = f" until {stamp(item.due)}" if item.due else ""
-        yield item.id, f"{item.id} (waits for {', '.join(names or ()) or 'its time'}{until})"
+        yield item.id, f"{item.id} (waits for {awaited(item) or 'its time'}{until})"
 
 
 OTHERS: Final = "Or the ids of other items, one per line"
@@ -701,452 +686,4 @@ PURGE: Final = Operation(
     "This includes items that workers hold. You have to confirm, unless you pass --yes.",
 )
 
-
-def _ask_signal(by: Principal, given: Given) -> Request:
-    item, name = ItemId(given.one("item")), given.one("signal")
-    data = _as_json(given.one("data"))
-    return Signal(by, node_of(given), item, name, data, given.one("id") or uuid4().hex)
-
-
-def _as_json(text: str) -> str:
-    """Return JSON as it is, and any other text as a string of JSON."""
-    try:
-        if text:
-            msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return msgspec.json.encode(text).decode()
-    return text
-
-
-def _signaled(reply: Signaled, given: Given) -> Answer:
-    name = given.one("signal")
-    if reply.again:
-        note = f"{reply.id} had this signal already."
-    elif reply.wakes:
-        note = f"{reply.id} was held for {name}, and waits for a worker now."
-    else:
-        note = f"{reply.id} is {reply.state.value}; {name} is kept until it is held for that."
-    return Answer(note, ((reply.state.value, reply.wakes, reply.again),))
-
-
-SIGNAL: Final = Operation(
-    "signal",
-    "Send a signal to an item",
-    "An item that is held for the signal goes to a worker, with the data. Any other one keeps it until it is held for it.",
-    replies.Power.NODES,
-    (
-        NODE,
-        Parameter(
-            *("item", ParameterKind.ITEM, "Item"),
-            required=True,
-            offer=Offer(
-                *(ITEMS, _waiting, "No item of {node} is held.", "Or the id of another item"),
-                given=(CHOSEN_FROM, ("state", State.HELD.value)),
-                title="Held items of {node}",
-                about="Choose the item, and name the signal.{first}",
-            ),
-        ),
-        Parameter("signal", ParameterKind.TEXT, "Name of the signal", required=True),
-        Parameter("data", ParameterKind.TEXT, "Data: JSON, or a text", metavar="JSON"),
-        Parameter(
-            *("id", ParameterKind.TEXT, "Id of the signal"),
-            help="The id of the signal: one that is repeated under its id counts once.",
-        ),
-    ),
-    (
-        Column("state", "State"),
-        Column("wakes", "It was held for this", Cell.FLAG),
-        Column("again", "It had this already", Cell.FLAG),
-    ),
-    _ask_signal,
-    _signaled,
-    single=True,
-    changes=True,
-    question="Send {}?",
-    actions=(Action(Of.SIGNAL, "Send", "Yes, send"),),
-    nodes=queues(about="Choose the queue."),
-    manual="Send a signal to an item.\n\n"
-    "An item that is held for this signal goes to a worker, with the data. Any other item keeps the signal until it is held for it."
-    " Owners and publishers of the node may send signals, and the publisher of the item. `pubqueue items --state held` shows what items wait for.",
-)
-
-
-def _ask_link(by: Principal, given: Given) -> Request:
-    _beginning(given)
-    within = given.one("within")
-    return MakeSignalLink(
-        *(by, node_of(given), ItemId(given.one("item")), given.one("signal"), uuid4().hex),
-        proposed=proposed_secret(SECRET),
-        within=seconds(float(within)) if within else USUAL,
-    )
-
-
-def _beginning(given: Given) -> str:
-    """Return what the link begins with.
-
-    Raises:
-        UnfitError: that is not an address of HTTP.
-
-    """
-    text = given.one("at")
-    parts = urlsplit(text)
-    if text and (parts.scheme not in {"http", "https"} or not parts.netloc or parts.query):
-        raise UnfitError("at: the address of the service, such as https://queue.example.org")
-    return text.rstrip("/")
-
-
-def _linked(reply: SignalLinkMade, given: Given) -> Answer:
-    link = f"{_beginning(given)}{reply.path}"
-    note = f"{link} sends {given.one('signal')} to {reply.id} once, until {stamp(reply.until)}."
-    return Answer(note, ((link, reply.until),))
-
-
-SIGNAL_LINK: Final = Operation(
-    "signal-link",
-    "Make a link that sends a signal",
-    "The link sends the signal, once, for anyone who has it: by a page with a button. It is over as soon as the item is woken.",
-    replies.Power.NODES,
-    (
-        NODE,
-        Parameter(
-            *("item", ParameterKind.ITEM, "Item"),
-            required=True,
-            offer=Offer(
-                *(ITEMS, _waiting, "No item of {node} is held.", "Or the id of another item"),
-                given=(CHOSEN_FROM, ("state", State.HELD.value)),
-                title="Held items of {node}",
-                about="Choose the item, and name the signal.{first}",
-            ),
-        ),
-        Parameter("signal", ParameterKind.TEXT, "Name of the signal", required=True),
-        Parameter(
-            *("within", ParameterKind.NUMBER, "Seconds for which it holds"),
-            hint="Two days, if it is empty; up to 30 days.",
-            help="Seconds for which it holds, up to 30 days; two days by default.",
-        ),
-        Parameter(
-            *("at", ParameterKind.TEXT, "Address of the service"),
-            hint="Such as https://queue.example.org; without it you get the path alone.",
-            help="The address at which people reach the service over HTTP; without it the path alone is printed.",
-            metavar="URL",
-        ),
-    ),
-    (Column("link", "Link"), Column("until", "Holds until", Cell.MOMENT)),
-    _ask_link,
-    _linked,
-    single=True,
-    changes=True,
-    nodes=queues(about="Choose the queue."),
-    manual="Make a link by which anyone who has it can send an item one signal, once.\n\n"
-    "For mails and chats: the link shows a page with a button. It holds for the wait of the item that is now, or comes next, and is over as soon as"
-    " the item is woken. An account that may send the signal may make the link. Treat it like a password.",
-)
-
-
-def _closed(_reply: Done, given: Given) -> Answer:
-    return Answer(f"{given.one('item')} gets no more members.")
-
-
-CLOSE_JOIN: Final = Operation(
-    "close-join",
-    "Close a join",
-    "A join that waits for members, and may get more, gets no more: it goes to a worker when those that it has are done.",
-    replies.Power.NODES,
-    (
-        NODE,
-        Parameter(
-            *("item", ParameterKind.ITEM, "Item"),
-            required=True,
-            offer=Offer(
-                *(ITEMS, _waiting, "No item of {node} is held.", "Or the id of another item"),
-                given=(CHOSEN_FROM, ("state", State.HELD.value)),
-                title="Held items of {node}",
-                about="Choose the join.{first}",
-            ),
-        ),
-    ),
-    (),
-    lambda by, given: Close(by, node_of(given), ItemId(given.one("item"))),
-    _closed,
-    changes=True,
-    nodes=queues(about="Choose the queue."),
-    manual="Add no more members to a join.\n\n"
-    "It goes to a worker when the members that it has are done. The publisher of its members does this; do it for one that does not come back,"
-    " or to have a join looked at again after you have changed `join_dead` of its queue. Owners and publishers of the node may, and the publisher of the item.",
-)
-
-ON_ITEMS: Final = (
-    *(ITEMS, PEEK, HISTORY, CANCEL, RELEASE, SIGNAL, SIGNAL_LINK, CLOSE_JOIN, PURGE, EVENTS),
-)
-
-
-# Operations on dead items: list them, count them by their reasons, redrive them, discard them.
-
-REVIVED: Final = 1_000
-"""The maximum of one redrive without names; there may be more then."""
-
-THROUGH: Final = Column("through", "Scanned up to", more=True)
-"""Where to continue: dead items are looked at in parts."""
-
-ABOUT_DEATHS: Final = (
-    Column("id", "Item"),
-    Column("died", "Died", Cell.SINCE),
-    Column("error", "Last error"),
-    Column("failed", "Failures", Cell.COUNT),
-    Column("last_holder", "Last held by"),
-    Column("origin", "Moved here from"),
-    Column("size", "Bytes", Cell.COUNT),
-    Column("death", "Number", Cell.COUNT, more=True),
-    Column("published", "Published at", Cell.MOMENT, more=True),
-    Column("publisher", "Published by", more=True),
-)
-
-
-# --- lists --------------------------------------------------------------------------------------
-
-
-def _read_dead(by: Principal, given: Given, after: str) -> ReadItems:
-    return _page_of_items(by, given, after, State.DEAD)
-
-
-def _dead(page: replies.ItemPage, _given: Given) -> Answer:
-    rows = tuple(map(_of_death, page.entries))
-    return Answer(
-        f"{count(len(rows), 'dead item')} of {page.node}.", rows, str(page.through), more=page.more
-    )
-
-
-def _of_death(entry: replies.ItemEntry) -> Row:
-    item, letter = entry.item, entry.item.dead_letter
-    assert letter is not None  # the column by which dead items are listed
-    why = item.error or None, item.failed, letter.holder, letter.origin
-    return item.id, letter.at, *why, entry.size, letter.number, item.published, item.publisher
-
-
-DEAD: Final = Operation(
-    "dead",
-    "List the dead items of a node",
-    "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
-    replies.Power.NODES,
-    (NODE, LISTED, *IN_ITEMS, AFTER, MAX_ROWS),
-    ABOUT_DEATHS,
-    searched(_read_dead, own=OWN, order=NUMBER),
-    _by_number(_dead),
-    place="death",
-    manual="List dead items.\n\n"
-    "Without a node, counts the dead items of all nodes by node and reason, the most frequent first; --sort changes the order. With a node,"
-    " lists items that died here and items that arrived here dead, in the order of their deaths, each with its last error. With --reasons,"
-    " lists the reasons instead, the most frequent first. `pubqueue redrive` and `pubqueue discard` accept a reason too.",
-)
-
-
-def _reasons(page: replies.ReasonPage, _given: Given) -> Answer:
-    rows = tuple((one.reason, one.count, one.last, one.first) for one in page.reasons)
-    of = f"{count(page.looked, 'dead item')} of {page.node}"
-    note = f"{count(len(rows), 'reason')} of {'' if page.whole else 'the first '}{of}."
-    through = page.reasons[-1].reason if rows else ""
-    return Answer(note, rows, through, more=page.more)
-
-
-def _read_reasons(by: Principal, given: Given, after: str) -> ReadReasons:
-    return ReadReasons(by, node_of(given), after or None, given.number("max"))
-
-
-FREQUENT: Final = "count"
-"""The usual order of reasons."""
-
-REASONS: Final = Operation(
-    "reasons",
-    "Count dead items by their reasons",
-    "Why the dead items of a node have died, the most frequent reason first. Reasons that differ only in numbers or ids count as one, with * in their place.",
-    replies.Power.NODES,
-    (NODE, *searches(ReadReasons, "the reasons", order=FREQUENT), AFTER, MAX_ROWS),
-    (
-        Column("reason", "Reason"),
-        Column("count", "Dead items", Cell.COUNT),
-        Column("last", "Last death", Cell.MOMENT),
-        Column("first", "First death", Cell.MOMENT, more=True),
-    ),
-    searched(_read_reasons, order=FREQUENT),
-    answered(_reasons),
-    place="reason",
-)
-
-
-def _ask_deaths(by: Principal, given: Given) -> Request:
-    return ReadDeaths(
-        by,
-        Order(given.one("sort") or Order.COUNT),
-        containing=given.one("match"),
-        only=node_of(given) if given.one("node") else None,
-        reason=given.one("reason"),
-        after=given.number("after") or 0,
-        most=given.number("max"),
-    )
-
-
-def _deaths(page: replies.DeathPage, given: Given) -> Answer:
-    place = given.number("after") or 0
-    rows = tuple(
-        (one.node, one.reason, one.count, one.worker, one.last, one.first, place + at)
-        for at, one in enumerate(page.groups, 1)
-    )
-    note = f"{count(page.total, 'dead item')} in {count(page.nodes, 'node')}"
-    note += "." if page.whole else "; there are more, which were not counted."
-    return Answer(note, rows, str(page.through), more=page.more)
-
-
-DEATHS: Final = Operation(
-    "deaths",
-    "List the dead items of all nodes",
-    "The dead items of all nodes that you manage, counted by node and reason. Reasons that differ only in numbers or ids count as one, with * in their place.",
-    replies.Power.NODES,
-    (
-        Parameter(
-            *("sort", ParameterKind.CHOICE, "Order"),
-            choices=(
-                (Order.COUNT.value, "The most dead items first"),
-                (Order.REASON.value, "By reason"),
-                (Order.QUEUE.value, "By node"),
-                (Order.AGE.value, "The oldest death first"),
-                (Order.WORKER.value, "By worker: counted by the account that held them last, too"),
-            ),
-            usual=Order.COUNT.value,
-            help="The order. With worker, items are also counted by the account that held them last.",
-        ),
-        Parameter("node", ParameterKind.NODE, "Only of this node"),
-        MATCH,
-        LISTED,
-        NUMBERED_AFTER,
-        MAX_ROWS,
-    ),
-    (
-        Column("node", "Node"),
-        Column("reason", "Reason"),
-        Column("count", "Dead items", Cell.COUNT),
-        Column("worker", "Last held by"),
-        Column("last", "Last death", Cell.MOMENT),
-        Column("first", "First death", Cell.MOMENT),
-        Column("place", "Place", Cell.COUNT, more=True),
-    ),
-    _ask_deaths,
-    _deaths,
-    place="place",
-    sums=True,
-)
-
-
-# --- what is done to them -----------------------------------------------------------------------
-
-
-def _ask_redrive(by: Principal, given: Given) -> Request:
-    ids, to, reason = _chosen(given), given.one("to"), given.one("reason")
-    after = given.number("after") or 0
-    return Redrive(
-        *(by, node_of(given), ids or None, NodeName(to) if to else None),
-        reason=reason,
-        after=after,
-    )
-
-
-def _chosen(given: Given) -> tuple[ItemId, ...]:
-    """Return the named items; they, or a reason, not both."""
-    if given.lines("item") and given.one("reason"):
-        raise UnfitError("reason: name items, or a reason, not both")
-    return tuple(map(ItemId, given.lines("item")))
-
-
-def _redriven(reply: Redriven, given: Given) -> Answer:
-    note = f"{count(reply.count, 'dead item')} of {reply.node} requeued."
-    every = not given.lines("item") and not given.one("reason")
-    more = bool(reply.through) or (every and reply.count >= REVIVED)
-    if more:
-        note += " There may be more: execute this again."
-    elif not reply.count:
-        note += " There are none, or their target node has no room."
-    row = reply.count, str(reply.through or "")
-    return Answer(note, (row,), row[1], more=more, warns=not reply.count)
-
-
-THEY_RETURN: Final = (
-    "They return to the node where they died, and their count of failures starts at zero."
-)
-
-REDRIVE: Final = Operation(
-    "redrive",
-    "Redrive dead items",
-    "They return to where they died, or go to the node that you name, with their failures reset.",
-    replies.Power.NODES,
-    (
-        NODE,
-        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
-        REASON,
-        Parameter(
-            *("to", ParameterKind.NODE, "To this node, instead of where they came from"),
-            help="Requeue them to this node, not to the node where they died.",
-        ),
-        NUMBERED_AFTER,
-    ),
-    (Column("count", "Requeued", Cell.COUNT), THROUGH),
-    _ask_redrive,
-    _redriven,
-    single=True,
-    place="through",
-    changes=True,
-    question=f"Requeue {{}}? {THEY_RETURN}",
-    actions=(
-        Action(Of.DEAD, "Redrive all dead items", "Yes, redrive them"),
-        Action(Of.ITEMS, "Redrive", "Yes, redrive"),
-        Action(Of.REASON, "Redrive these", "Yes, redrive them"),
-    ),
-    nodes=queues(),
-    manual="Requeue dead items.\n\n"
-    f"Requeues all dead items of a node, those that died for a reason, or those you name. {THEY_RETURN}"
-    " Named items are requeued all or none; without names, each item that can be requeued is.",
-)
-
-
-def _ask_discard(by: Principal, given: Given) -> Request:
-    if _chosen(given):
-        return Cancel(by, node_of(given), named(given, MAX_NAMED), dead=True)
-    return Discard(by, node_of(given), given.one("reason"), given.number("after") or 0)
-
-
-def _discarded(reply: Cancelled, _given: Given) -> Answer:
-    answer = taken_out(reply, "discarded", "Not among the dead")
-    more, through = bool(reply.through), str(reply.through or "")
-    note = answer.note + (" There may be more: execute this again." if more else "")
-    return Answer(note, ((*answer.rows[0], through),), through, more=more, warns=answer.warns)
-
-
-DISCARD: Final = Operation(
-    "discard",
-    "Discard dead items",
-    "Dead items are deleted: those that you name, those with a reason, or all.",
-    replies.Power.NODES,
-    (
-        NODE,
-        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
-        REASON,
-        NUMBERED_AFTER,
-    ),
-    (*TAKEN_OUT, THROUGH),
-    _ask_discard,
-    _discarded,
-    single=True,
-    place="through",
-    changes=True,
-    final=True,
-    takes_away=True,
-    sure="The dead items you named of {}, or all of them, will be deleted.",
-    question="Delete {}?",
-    actions=(
-        Action(Of.ITEMS, "Discard", "Yes, discard"),
-        Action(Of.REASON, "Discard these", "Yes, discard them"),
-    ),
-    manual="Delete dead items.\n\n"
-    "Deletes all dead items of a node, those that died for a reason, or those you name. You have to confirm, unless you pass --yes. Exits"
-    " with 1 if an item that you name is not dead.",
-)
-
-ON_DEAD: Final = (DEAD, REASONS, DEATHS, REDRIVE, DISCARD)
+ON_ITEMS: Final = (ITEMS, PEEK, HISTORY, CANCEL, RELEASE, PURGE, EVENTS)

@@ -8,7 +8,7 @@ import structlog
 
 from pubqueue.accounts.credentials import Role
 from pubqueue.model.replies import Power
-from pubqueue.operations import clients, items, nodes, schedules, service
+from pubqueue.operations import clients, dead, items, nodes, schedules, service, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,8 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
         service.ON_OVERVIEW,
         nodes.OPERATIONS,
         items.ON_ITEMS,
-        items.ON_DEAD,
+        waits.ON_WAITS,
+        dead.ON_DEAD,
         schedules.OPERATIONS,
         clients.ON_REGISTRATIONS,
         clients.ON_CONNECTIONS,
