@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from harness.batches.inside import close_pipes, connection_keeper, cut
+from harness.batches.inside import close_pipes, connection_keeper, cut, session_of
 from harness.patience import LOOK, TIMEOUT, until
 from harness.servers.behind import behind_both, serving
 from harness.stores.recount import recount
@@ -258,7 +258,7 @@ async def test_a_plain_function_is_a_handler(program, address):
     await asyncio.to_thread(blocking.open)
     replies = await asyncio.gather(*(asyncio.to_thread(ask, n) for n in (1, 2)))
     await asyncio.to_thread(all_seen.wait)
-    bot._session._client.loop.call_soon_threadsafe(bot.stop)
+    session_of(bot)._client.loop.call_soon_threadsafe(bot.stop)
     await running
     await asyncio.to_thread(blocking.close)
     assert (replies, sorted(seen)) == ([2, 3], [(1, 1, "jobs"), (2, 1, "jobs")])
@@ -373,7 +373,7 @@ async def test_a_reply_node_is_closed_to_others(program, address, server):
     async with publisher() as etl, working(handle):
         await etl.ask("jobs", 1, id="i1", timeout=20)
         async with publisher(jid="bot@localhost") as other:
-            replies = other._parts().replies
+            (replies,) = other._parts().distribution._replies.values()
             replies._node = "replies/etl@localhost"
             with pytest.raises(Refused) as caught:
                 await replies._look("jobs/i1")

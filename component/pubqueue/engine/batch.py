@@ -149,30 +149,25 @@ class Batch:
                 for one in request.parts if type(request) is Together else (request,):
                     self._note_activity(one)
             if decision.changes:
-                decision, ended = self._carry_out(at, request, decision)
+                decision = self._make(at, request, decision)
+                tells = False
+                for change in decision.changes:  # without a call: hardly any is of a question
+                    kind = type(change)
+                    if kind in ENDINGS:
+                        freed += change.item.size  # type: ignore[union-attr]  # these have an item
+                        tells = tells or bool(change.item.headers)  # type: ignore[union-attr]
+                    elif kind is Sweep:
+                        tells = tells or bool(change.orphans)  # type: ignore[union-attr]  # as it says
+                if tells:
+                    decision = self._tell_askers(at, request, decision)
                 work += decision.work
-                freed += ended
             decisions.append(decision)
             if work > MAX_WORK or freed > MAX_FREED:
                 break
         return decisions
 
-    def _carry_out(self, at: int, request: Request, decision: Decision) -> tuple[Decision, int]:
-        """Make the changes of a decision, and those that follow from them; return it with all, and how many bytes of items it ends."""
-        self._make(at, request, decision)
-        if self._changes.joined:
-            decision = self._count(at, request, decision)
-        freed, tells = 0, False
-        for change in decision.changes:  # without a call: hardly any is of a question
-            kind = type(change)
-            if kind in ENDINGS:
-                freed += change.item.size  # type: ignore[union-attr]  # these have an item
-                tells = tells or bool(change.item.headers)  # type: ignore[union-attr]
-            elif kind is Sweep:
-                tells = tells or bool(change.orphans)  # type: ignore[union-attr]  # as it says
-        return self._tell_askers(at, request, decision) if tells else decision, freed
-
-    def _make(self, at: int, request: Request, decision: Decision) -> None:
+    def _make(self, at: int, request: Request, decision: Decision) -> Decision:
+        """Make the changes of a decision; return it with what became of joins by them."""
         if not self._changes.AT_ONCE.isdisjoint(map(type, decision.changes)):
             self._rows.flush()  # the changes of other requests are not written within this one's boundary
         try:
@@ -185,6 +180,7 @@ class Batch:
         except Exception as problem:  # the boundary between requests
             _log_refusal(request)
             raise SpoiltError(at) from problem
+        return self._count(at, request, decision) if self._changes.joined else decision
 
     def _count(self, at: int, request: Request, decision: Decision) -> Decision:
         """Count, in this commit, what the decision did to members of joins; a join that is complete is woken.
@@ -214,8 +210,7 @@ class Batch:
         for number, one in enumerate(said):
             its = self.decide(said, faults, number)
             if its.changes:
-                self._make(at, one, its)
-                told.append((one, its))
+                told.append((one, self._make(at, one, its)))
         return with_news(request, decision, told) if told else decision
 
     def _news(self, request: Request, decision: Decision) -> list[Publish | Settle]:

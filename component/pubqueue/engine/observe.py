@@ -119,9 +119,13 @@ class StoreChanges(Observer):
         took: Took,  # noqa: ARG002
     ) -> None:
         """Count a batch that has changed something."""
-        asked = zip(requests, decisions, strict=True)
-        if deliveries or any(one.changes and type(of) not in self._but for of, one in asked):
+        if deliveries:
             self.count += 1
+            return
+        for asked, decision in zip(requests, decisions, strict=True):  # without a call
+            if decision.changes and type(asked) not in self._but:
+                self.count += 1
+                return
 
 
 # How many items of each node were done recently, and how many failed: only the commits of this process, kept in memory.

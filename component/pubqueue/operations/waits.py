@@ -173,7 +173,7 @@ SIGNAL_LINK: Final = Operation(
     single=True,
     changes=True,
     nodes=queues(about="Choose the queue."),
-    manual="Make a link by which anyone who has it can send an item one signal, once.\n\n"
+    manual="Make a link that sends an item one signal, once.\n\n"
     "For mails and chats: the link shows a page with a button. It holds for the wait of the item that is now, or comes next, and is over as soon as"
     " the item is woken. An account that may send the signal may make the link. Treat it like a password.",
 )

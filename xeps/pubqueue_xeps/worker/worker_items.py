@@ -188,9 +188,12 @@ class WorkerItems:
         self._end()
 
     def _is_left(self, held_items: HeldItems) -> bool:
+        """Return whether the service is being drained, and others serve, or did until the worker was stopped."""
+        if held_items.service not in self.services.draining:
+            return False
         others = (part.held_items for part in self.parts if part.held_items is not held_items)
-        is_draining = held_items.service in self.services.draining
-        return is_draining and any(not one.ended.is_set() for one in others)
+        stopped = self.ended.is_set() and self.failure is None
+        return stopped or any(not one.ended.is_set() for one in others)
 
     def _failure_of(self, task: asyncio.Task[None]) -> BaseException | None:
         """Return the error of an opening, unless its service is being drained."""

@@ -107,6 +107,11 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             allowance=_of_maker(context, request.by),
             joins=_joins(context, request),
         )
+    joins: dict[tuple[NodeName, ItemId], JoinMet] = {}
+    for draft in request.drafts:  # without a call: hardly any is a member
+        if draft.joins is not None:
+            joins = _joins(context, request)
+            break
     plain = not node.config.queueing
     feeding = _feeding(context, node, request) if node.config.feeds else NOTHING_FED
     return PublishFacts(
@@ -121,7 +126,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         followers=feeding.followers,
         mark=feeding.mark,
         allowance=context.allowance(node.creator),
-        joins=_joins(context, request),
+        joins=joins,
     )
 
 

@@ -371,8 +371,8 @@ class SqliteSession(session.SqlSession):
         count, at = 0, PAYLOAD_AT.get(query)
         try:
             for row in cursor:
-                if at is not None:
-                    self._note_large((len(row[at]),))
+                if at is not None and len(row[at]) > self.most_in_row:
+                    self.large += len(row[at])
                 yield row
                 count += 1
         except sqlite3.OperationalError as problem:
