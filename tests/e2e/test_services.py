@@ -11,6 +11,7 @@ from harness.servers.several import SERVICES, for_several, one_of, several
 from prometheus_client import CollectorRegistry
 
 from pubqueue import (
+    FollowUp,
     Handlers,
     Hold,
     NewItem,
@@ -20,6 +21,7 @@ from pubqueue import (
     Publisher,
     Refused,
     ServiceUnavailable,
+    Then,
     Timings,
     Worker,
 )
@@ -334,6 +336,46 @@ async def test_questions_are_answered_where_they_were_asked_and_follow_ups_have_
             assert (await etl.ask("jobs", 1, id=name, timeout=TIMEOUT)).data == reply.data
         assert (await etl.ask("jobs", 1, timeout=TIMEOUT)).data["from"] in {A, B}
     assert set(places.values()) == {A, B}
+
+
+async def test_a_join_waits_for_members_at_its_own_service(programs, at):
+    done, woken = Done(), {}
+
+    async def handle(item):
+        woken[item.id] = (item.woken, item.service)
+        return await done(item)
+
+    rule = read_services([A, B])
+    async with publisher(at) as etl, working(at, handle):
+        for number in range(6):
+            parts = [NewItem(payload=1, id=f"p{number}-{n}") for n in range(5)]
+            join = f"all{number}"
+            published = await etl.publish_many("jobs", parts, then=NewItem(payload=1, id=join))
+            assert {one.service for one in published} == {rule.place(join)}
+            await done.all_of([join])
+            assert woken[join] == ("count", rule.place(join))
+
+
+async def test_a_follow_up_is_at_the_service_of_its_item_or_refused(programs, at):
+    done, refused = Done(), {}
+
+    async def handle(item):
+        if not item.id.startswith("f"):
+            try:
+                await item.retract(Then(FollowUp("jobs", 1, id=f"f-{item.id}")))
+            except ValueError as problem:
+                refused[item.id] = str(problem)
+        return await done(item)
+
+    rule = read_services([A, B])
+    ids = names(12)
+    ours = {one for one in ids if rule.place(one) == rule.place(f"f-{one}")}
+    assert 0 < len(ours) < len(ids)
+    async with publisher(at) as etl, working(at, handle):
+        await etl.publish_many("jobs", [NewItem(payload=1, id=one) for one in ids])
+        await done.all_of([*ids, *(f"f-{one}" for one in ours)])
+    assert refused.keys() == set(ids) - ours
+    assert all(rule.place(f"f-{one}") in why for one, why in refused.items())
 
 
 async def test_a_file_of_pending_publishes_waits_for_each_service_by_itself(programs, tmp_path, at):

@@ -76,6 +76,9 @@ class Holder(Protocol):
     ) -> Published:
         """Publish another item."""
 
+    def elsewhere(self, new: NewItem) -> str | None:
+        """Return the service that an item belongs to by its own group or id, if that is not this one."""
+
 
 class ItemFacts(Content):
     """What the publisher and the service say of an item."""
@@ -407,6 +410,12 @@ class Item(ItemFacts):
             group=one.group,
             type=one.type,
         )
+        given = one.id is not None or one.group is not None
+        if given and (service := self._holder.elsewhere(new)) is not None:
+            raise ValueError(
+                f"A follow-up for {one.node} belongs to {service} by its group or id, and a commit is of one service:"
+                " publish it with item.publish."
+            )
         return carrying(new, self.carry)
 
     def _beside(self, headers: Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -101,6 +101,9 @@ class _Notes:
         self.published.append(found)
         return found
 
+    def elsewhere(self, _new: NewItem) -> None:
+        """There is one service."""
+
 
 class NotedItem(Item):
     """An `Item` in a handler; `calls` has what was done with it, in order."""

@@ -3,12 +3,14 @@
 import hashlib
 import pickle
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pubqueue_xeps.client.publications import placed
+from pubqueue_xeps.wire.joins import Join
 from pubqueue_xeps.wire.publication import NewItem
 from pubqueue_xeps.wire.services import MAX_SERVICES, Services, read_services, score
 
@@ -101,6 +103,31 @@ def test_an_item_without_an_id_gets_the_one_that_it_is_placed_by():
         assert service == joining.place_of_new(new.id)
         places[service] += 1
     assert set(places) == {A, B}
+
+
+def test_a_join_and_its_members_are_at_the_service_of_its_id():
+    services = Services((A, B))
+    for name in MANY[:50]:
+        at = services.place(name)
+        assert placed(services, NewItem(payload=1, id=name, join=True))[0] == at
+        for member in (NewItem(payload=1, id="order-2"), NewItem(payload=1)):
+            assert placed(services, replace(member, joins=Join("jobs", name)))[0] == at
+    service, new = placed(services, NewItem(payload=1, join=True))
+    assert service == services.place(new.id)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"join": True, "group": "g"},
+        {"joins": Join("jobs", "all"), "group": "g"},
+        {"join": True, "joins": Join("jobs", "all")},
+    ],
+)
+def test_what_would_be_at_two_services_is_refused(whole):
+    with pytest.raises(ValueError, match="Among several services"):
+        placed(Services((A, B)), NewItem(payload=1, **whole))
+    assert placed(Services((A,)), NewItem(payload=1, **whole))[0] == A
 
 
 def test_with_one_service_an_item_stays_as_it_is():

@@ -240,6 +240,11 @@ class HeldItems:
         service, new = (self.service, new) if is_reply else placed(self._services, new)
         return await self._publications[service].publish(node, new, seconds)
 
+    def elsewhere(self, new: NewItem) -> str | None:
+        """Return the service that an item belongs to by its own group or id, if that is not this one."""
+        service, _ = placed(self._services, new)
+        return None if service == self.service else service
+
     async def touch(self, item: Item, seconds: float | None) -> datetime | None:
         """Extend the lock on an item that was taken; see `Item`."""
         if not self._session.extended or item.lock is None:
