@@ -11,6 +11,7 @@ from harness.operators.at_a_terminal import Operator
 from harness.patience import TIMEOUT, until
 from harness.servers.behind import SERVICE, address_of, logged_in, serving
 from harness.servers.ejabberd import Ejabberd
+from harness.servers.relay import Relay
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.pace import Timings
@@ -46,7 +47,8 @@ ROOMS = "rooms.localhost"
 
 
 def a_prosody():
-    return Prosody(modules=("mam",), rooms=ROOMS)
+    """Without `offline`: only the archive has what comes while an account is offline."""
+    return Prosody(modules=("mam",), without=("offline",), rooms=ROOMS)
 
 
 def an_ejabberd():
@@ -66,9 +68,8 @@ program = serving(NODES)
 
 def bot_of(server, **settings):
     fixed = {"service": SERVICE, "ask": (ANNA, BOB), "timings": Timings(backoff_min=0.05)}
-    return People(
-        ("approvals",), "bot@localhost", "secret", **fixed | settings, **address_of(server)
-    )
+    given = fixed | address_of(server) | settings
+    return People(("approvals",), "bot@localhost", "secret", **given)
 
 
 @asynccontextmanager
@@ -314,6 +315,23 @@ async def test_of_several_who_are_asked_the_first_answers_and_the_others_are_tol
         await anna.hears(f"is answered by {BOB}: approve")
         anna.press(first, "refuse")
         await anna.hears("is not open any more")
+
+
+async def test_what_is_said_while_the_connection_of_the_bot_is_lost_counts(server, program):
+    async with (
+        Relay(server.host, server.c2s_port) as line,
+        asking(server, ask=(ANNA,), port=line.port),
+        at_a_client(server, f"{ANNA}/desk") as anna,
+        publisher(server) as etl,
+    ):
+        waiting = asyncio.create_task(etl.ask("approvals", SHIP, id="c1", timeout=TIMEOUT))
+        await anna.question()
+        async with line.down():
+            anna.type("1")
+            anna.client.write("<iq type='get' id='read'><ping xmlns='urn:xmpp:ping'/></iq>")
+            await anna.answered("read")
+        assert (await waiting).data["choice"] == "approve"
+        assert "Done: approve" in await anna.hears("")
 
 
 ROOM = f"team@{ROOMS}"

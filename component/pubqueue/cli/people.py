@@ -112,7 +112,7 @@ def people(
             remind=remind,
             escalate=escalate,
             signals=signal,
-            url=url or None,
+            url=url,
         )
         with STANDARD_ERROR.reporting():
             asyncio.run(bot.run())

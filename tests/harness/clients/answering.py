@@ -26,8 +26,10 @@ class Answering:
     `asked` counts questions by their round, `again` are those that came although their end was known.
     """
 
-    def __init__(self, server: Any, jid: str, *, hesitant: bool = False) -> None:
-        self._server, self._jid = server, jid
+    def __init__(
+        self, server: Any, jid: str, *, hesitant: bool = False, has_archive: bool = True
+    ) -> None:
+        self._server, self._jid, self._has_archive = server, jid, has_archive
         self._may_answer = asyncio.Event()
         if not hesitant:
             self._may_answer.set()
@@ -67,6 +69,11 @@ class Answering:
         self.person.client.write("<iq type='get' id='read'><ping xmlns='urn:xmpp:ping'/></iq>")
         await self.person.answered("read")
 
+    def die(self) -> None:
+        """Lose the connection, and come back."""
+        if self.person is not None:
+            self.person.client.reading.cancel()
+
     async def _live(self) -> None:
         while True:
             person = Person(self._jid, "bot@localhost")
@@ -85,43 +92,64 @@ class Answering:
 
     async def _be_there(self, person: Person) -> None:
         """Answer until the server is gone; first what has no known end: the answer may be lost."""
-        if self._may_answer.is_set():
-            for question in self._open.values():
-                self._press(person, question)
         works = [
             asyncio.create_task(self._read(person)),
             asyncio.create_task(self._hear(person)),
-            person.client.reading,
+            asyncio.create_task(self._catch_up(person)),
         ]
         try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({person.client.reading})
         finally:
             for work in works:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
+            while not person.asked.empty():  # it has been received
+                self._note_question(person, person.asked.get_nowait())
+            while not person.told.empty():
+                self._note_text(person.told.get_nowait())
+
+    async def _catch_up(self, person: Person) -> None:
+        """Read in the archive what did not arrive, as clients do, and answer what is open."""
+        if self._has_archive:
+            for message in await person.read_archive():
+                if not message.is_asked:
+                    self._note_text(message.text)
+                elif _round(message) not in self.asked:
+                    self._note_question(person, message)
+        if self._may_answer.is_set():
+            for question in self._open.values():
+                self._press(person, question)
 
     async def _read(self, person: Person) -> None:
         while True:
-            question = await person.asked.get()
-            name = question.id.partition(".")[0]
-            self.asked[name] += 1
-            if name in self._ended:
-                self.again.append(name)
-            self._open[name] = question
-            if self._may_answer.is_set():
-                self._press(person, question)
+            self._note_question(person, await person.asked.get())
 
     async def _hear(self, person: Person) -> None:
         while True:
-            text = await person.told.get()
-            for name, question in list(self._open.items()):
-                if question.code in text and "still open" not in text:
-                    self._ended.add(name)
-                    del self._open[name]
+            self._note_text(await person.told.get())
+
+    def _note_question(self, person: Person, question: Question) -> None:
+        name = _round(question)
+        self.asked[name] += 1
+        if name in self._ended:
+            self.again.append(name)
+        self._open[name] = question
+        if self._may_answer.is_set():
+            self._press(person, question)
+
+    def _note_text(self, text: str) -> None:
+        for name, question in list(self._open.items()):
+            if question.code in text and "still open" not in text:
+                self._ended.add(name)
+                del self._open[name]
 
     @staticmethod
     def _press(person: Person, question: Question) -> None:
         person.press(question, next(iter(question.actions)))
+
+
+def _round(question: Question) -> str:
+    return question.id.partition(".")[0]
 
 
 async def _serves(server: Any) -> bool:

@@ -23,6 +23,10 @@ DISCO = "http://jabber.org/protocol/disco#info"
 FORMS = f"<query xmlns='{DISCO}'><identity category='client' type='pc'/><feature var='jabber:x:data'/></query>"
 
 
+KEPT = "{urn:xmpp:mam:2}result/{*}forwarded/{jabber:client}message"
+LAST_PAGE = "<query xmlns='urn:xmpp:mam:2'><set xmlns='http://jabber.org/protocol/rsm'><max>50</max><before/></set></query>"
+
+
 class Question:
     """A message that asks: its id, its text, its actions and its form."""
 
@@ -61,6 +65,8 @@ class Person:
         self.told: asyncio.Queue[str] = asyncio.Queue()
         self._ids = itertools.count(1)
         self.entered = asyncio.Event()
+        self.archived: list[Question] = []
+        """What the archive has answered: messages of the bot, in order."""
         self._answers: dict[str, asyncio.Event] = {}
 
     def _take(self, raw: str) -> None:
@@ -72,6 +78,9 @@ class Person:
             self.client.write(f"<presence to='{sender}' type='subscribe'/>")
         elif kind == "presence" and stanza.find(".//{*}status[@code='110']") is not None:
             self.entered.set()
+        elif kind == "message" and (kept := stanza.find(KEPT)) is not None:
+            if kept.get("from", "").startswith(self.bot):
+                self.archived.append(Question(kept))
         elif kind == "message" and type_ != "error" and stanza.find("{*}body") is not None:
             question = Question(stanza)
             if question.is_asked:
@@ -144,6 +153,12 @@ class Person:
             f"<field var='{name}'><value>{value}</value></field>" for name, value in fields.items()
         )
         self.write(f"<x xmlns='jabber:x:data' type='submit'>{shown}</x>")
+
+    async def read_archive(self) -> list[Question]:
+        """Return the latest messages of the bot that the archive has, as clients read them after a login."""
+        self.client.write(f"<iq type='set' id='archive'>{LAST_PAGE}</iq>")
+        await self.answered("archive")
+        return self.archived
 
     def _answer(self, name: str) -> asyncio.Event:
         return self._answers.setdefault(name, asyncio.Event())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from types import TracebackType
 
 ACCEPTED: Final = b"<handshake"
@@ -24,6 +26,7 @@ class Relay:
         self._carrying: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._is_down = False
         self._until_stall: float = float("inf")
         self._stall = 0.0
 
@@ -49,6 +52,16 @@ class Relay:
         async with asyncio.timeout(TIMEOUT):
             await self._accepted.wait()
 
+    @asynccontextmanager
+    async def down(self) -> AsyncIterator[None]:
+        """Cut existing connections, and carry no other one for the block."""
+        self._is_down = True
+        await self._drop()
+        try:
+            yield
+        finally:
+            self._is_down = False
+
     def stall_after(self, byte_count: int, seconds: float) -> None:
         """When so many bytes have come, carry nothing for a while, and then the bytes that came in that time; connections stay up."""
         self._until_stall, self._stall = byte_count, seconds
@@ -68,6 +81,9 @@ class Relay:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task
+        if self._is_down:
+            writer.transport.abort()
+            return
         self._carrying.add(task)
         try:
             there, beyond = await asyncio.open_connection(*self._beyond)

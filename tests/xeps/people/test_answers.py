@@ -115,6 +115,8 @@ def test_a_text_that_may_be_about_another_question_is_asked_back():
     alone = opened(B, since=200.0)
     before = opened(A, ended=199.5)
     assert meaning(heard(body="1", at=199.0), alone) == Which((B,))
+    assert meaning(heard(body="1", at=199.2, stamped=True), alone) == Chosen(B, 0)  # whole seconds
+    assert meaning(heard(body="1", at=198.9, stamped=True), alone) == Which((B,))
     assert meaning(heard(body="1", at=201.0), before, alone) == Which((B,))
     assert meaning(heard(body="1", at=210.0, thread=A), before, alone) == Which((B,))
     assert meaning(heard(body="1", at=210.0), before, alone) == Chosen(B, 0)

@@ -141,7 +141,8 @@ class PendingIqs:
         if stanza.tag != IQ or stanza.get("type") not in ("result", "error"):
             return False
         service, answer = self._asked.get(stanza.get("id", ""), ("", None))
-        if answer is None or stanza.get("from") != service:
+        # without an address it is of our own account, whose answers a server may leave so (RFC 6120, 8.1.2.1)
+        if answer is None or stanza.get("from", service) != service:
             return False
         if not answer.done():
             answer.set_result(stanza)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 HURRY: Final = 2.0
 """Seconds in which a person cannot have read a question: an answer without a name that comes earlier meant the one before."""
 
+WHOLE: Final = 1.0
+"""Seconds by which a server's time of a message may be early: some keep whole seconds."""
+
 JUST_NOW: Final = 60.0
 """Seconds for which a question that has ended may still be meant."""
 
@@ -45,6 +48,8 @@ class Heard:
     form: Mapping[str, str] | None = None
     """The fields of a submitted form (XEP-0004)."""
     thread: str = ""
+    stamped: bool = False
+    """Whether its time is that of a server, which has kept it."""
     archived: bool = False
     """Whether it is read from the archive, and may have been received before."""
 
@@ -195,7 +200,7 @@ def _may_mean(heard: Heard, only: Open, mine: Sequence[Open]) -> bool:
     It cannot if it was sent before that was asked, or so early that it was meant for one that has just ended, or if its
     thread is that of another question.
     """
-    if heard.at < only.since:
+    if heard.at + (WHOLE if heard.stamped else 0) < only.since:
         return False
     thread = _of(heard.thread, mine)
     if thread is not None and thread is not only:

@@ -134,7 +134,7 @@ class People:
     ) -> None:
         self._asked = (*_names(ask, "ask"), *(f"{ROOM}{one}" for one in _names(rooms, "rooms")))
         if not self._asked:
-            raise ConfigurationError("Nobody is to be asked: give ask= or rooms=.", argument="ask")
+            raise ConfigurationError("No one is to be asked: give ask= or rooms= (--ask, --room).", argument="ask")
         if len(self._asked) > MAX_PEOPLE:
             raise ConfigurationError(
                 f"A bot asks up to {MAX_PEOPLE} people and rooms.", argument="ask"
@@ -152,6 +152,9 @@ class People:
         self._timings = timings or Timings()
         given = connect("people", jid, password, where, nodes=None if node is None else tuple(node))
         nodes = given.nodes
+        for argument, names in (("escalate", (escalate,)), ("signals", signals)):
+            if "" in names:
+                raise ConfigurationError(f"A name in {argument} is empty.", argument=argument)
         if escalate is not None and escalate in nodes:
             raise ConfigurationError(
                 f"{escalate!r} is a node of this bot, and cannot get what nobody answers there.",
@@ -203,6 +206,7 @@ class People:
             placed=self._place_in_room,
             bounced=self._bounce,
             changed=self._news.set,
+            returned=lambda: self._spawn(self._catch_up()),
         )
         self._publications = Publications(self._chat.keeper, self._service, self._timings)
         async with AsyncExitStack() as stack:
@@ -255,11 +259,15 @@ class People:
         await self._recall()
         await self._chat.announce()
         log.info("people.ready", jid=self._me, open=len(self._open()))
-        for name, since in self._oldest().items():
-            await self._chat.catch_up(name, since)
+        await self._catch_up()
         self._heard_all.set()
         self._spawn(self._prune())
         await self._regulate()
+
+    async def _catch_up(self) -> None:
+        """Receive what was said while no one listened."""
+        for name, since in self._oldest().items():
+            await self._chat.catch_up(name, since)
 
     async def _recall(self) -> None:
         """Have each held item delivered once, to learn what is open.
@@ -475,7 +483,7 @@ class People:
         sent = False
         while not sent and asked.is_open and to in self._asked:
             known = await self._chat.was_sent(to, asked.id, asked.since) if unsure else False
-            if known:
+            if known or not asked.is_open:
                 return
             body = questions.perhaps_again(words) if unsure and known is None else words
             sent = await self._chat.ask(to, asked.id, 0, body, asked.choices)

@@ -73,7 +73,8 @@ class Chat:
     """Talks to people and rooms; `hear` gets what they say, `changed` is called when it may be another who can be asked.
 
     Names of those who are asked are bare JIDs, those of rooms with `room:` before them. `bounced` gets the id of a message that
-    could not be delivered, and to whom.
+    could not be delivered, and to whom. `returned` is called when the bot is available again after its connection was lost: what
+    was said meanwhile may be in the archive alone.
     """
 
     def __init__(
@@ -86,12 +87,13 @@ class Chat:
         placed: Callable[[str, str], None],
         bounced: Callable[[str, str], None],
         changed: Callable[[], None],
+        returned: Callable[[], None],
     ) -> None:
         self._account, self._timings = connection.account, timings
         self.keeper = ConnectionKeeper(connection, timings)
         self.keeper.listen, self.keeper.on_session = self._read, self._session_started
         self._hear, self._placed, self._bounced = hear, placed, bounced
-        self._changed = changed
+        self._changed, self._returned = changed, returned
         loop = asyncio.get_running_loop()
         names = tuple(asked)
         self._people = {one: Presences() for one in names if not one.startswith(ROOM)}
@@ -104,13 +106,14 @@ class Chat:
         self._caps: dict[str, str] = {}
         self._forms: dict[str, bool] = {}
         self._announced = False
-        self._heard: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        self._heard: OrderedDict[tuple[object, ...], bool] = OrderedDict()
+        """With whether the archive had it first."""
         self._strangers: set[str] = set()
         self._queries: dict[str, list[tuple[Element, float]]] = {}
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self.has_archive: bool | None = None
-        """Whether the account has an archive; None until it was asked."""
+        """Whether the account has an archive; None until it was asked in this session."""
 
     # Coming and going.
 
@@ -132,9 +135,6 @@ class Chat:
         """
         self._announced = True
         await self._appear()
-        with suppress(Denied, Unanswered):  # what was kept for the bot comes before this answer
-            server = str(JID(self._account).domain)
-            await self.keeper.ask(server, PING_SERVER, self._timings.answer)
         for place in self._rooms.values():
             try:
                 async with asyncio.timeout(self._timings.login):
@@ -155,6 +155,13 @@ class Chat:
                 self.keeper.send(stanzas.presence(person, "subscribe"))
         for place in self._rooms.values():
             self.keeper.send(stanzas.entering(place.jid, self._nick))
+        with suppress(Denied, Unanswered):  # what was kept for the bot comes before this answer
+            server = str(JID(self._account).domain)
+            await self.keeper.ask(server, PING_SERVER, self._timings.answer)
+
+    async def _appear_again(self) -> None:
+        await self._appear()
+        self._returned()
 
     def _session_started(self) -> None:
         for presences in self._people.values():
@@ -164,9 +171,10 @@ class Chat:
             place.occupants.clear()
         self._forms.clear()
         self._caps.clear()
+        self.has_archive = None  # the server may be another than before
         self._changed()
         if self._announced:
-            self._begin(self._appear())
+            self._begin(self._appear_again())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -246,7 +254,8 @@ class Chat:
         ours = [number for number, (one, _) in enumerate(found) if self._is_ours(one)]
         last = ours[-1] if ours else -1
         for number, (stanza, at) in enumerate(found):
-            heard = replace(stanzas.read_message(stanza, name, at), at=at, archived=True)
+            heard = stanzas.read_message(stanza, name, at)
+            heard = replace(heard, at=at, stamped=True, archived=True)
             if number in ours or _same(heard) in self._heard:
                 continue
             named = heard.action or heard.form or heard.reply_to or heard.reaction_to
@@ -257,10 +266,18 @@ class Chat:
         return _bare(stanza.get("from", "")) == self._account
 
     async def _conversation(self, name: str, since: float) -> list[tuple[Element, float]] | None:
-        """Return the messages from and to a person since then, in order; None without an archive."""
-        if self.has_archive is False:
-            return None
+        """Return the messages from and to a person since then, in order; None without an archive. One that is silent is asked again."""
         start = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        while self.has_archive is not False:
+            try:
+                return await self._pages(name, start)
+            except Denied:
+                self.has_archive = False
+            except Unanswered:
+                log.warning("people.archive_silent", to=name)
+        return None
+
+    async def _pages(self, name: str, start: str) -> list[tuple[Element, float]]:
         query, after = f"people-{secrets.token_hex(4)}-{next(self._numbers)}", None
         found = self._queries[query] = []
         try:
@@ -271,14 +288,10 @@ class Chat:
                 self.has_archive = True
                 after, is_last = stanzas.page_end(answer)
                 if is_last:
-                    break
-        except Denied:
-            self.has_archive = False
-            return None
-        except Unanswered:
-            return None
+                    return found
         finally:
             del self._queries[query]
+        log.warning("people.archive_long", to=name, read=len(found))
         return found
 
     # What arrives.
@@ -323,7 +336,10 @@ class Chat:
             log.info("people.stranger", sender=bare)
 
     def _note_heard(self, heard: Heard) -> None:
-        self._heard[_same(heard)] = None
+        was_read = self._heard.get(_same(heard), False)
+        self._heard[_same(heard)] = heard.archived
+        if was_read:  # in the archive, before it has arrived
+            return
         if len(self._heard) > MAX_HEARD:
             self._heard.popitem(last=False)
         self._hear(heard)

@@ -183,11 +183,13 @@ def read_message(stanza: Element, sender: str, now: float, room: str = "") -> He
     reply = stanza.find(f"{{{REPLY}}}reply")
     action = stanza.find(f"{{{ACTIONS}}}action-selected")
     reactions = stanza.find(f"{{{REACTIONS}}}reactions")
+    stamp = _stamp(stanza)
     body = stanza.findtext(f"{{{CLIENT}}}body") or ""
     return Heard(
         sender=sender,
         room=room,
-        at=min(now, _stamp(stanza) or now),
+        at=min(now, stamp or now),
+        stamped=stamp is not None,
         id=stanza.get("id", ""),
         body=_without_quotes(stanza, body)[:MAX_BODY],
         action="" if action is None else action.get("id", ""),
