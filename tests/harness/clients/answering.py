@@ -21,7 +21,7 @@ RETRY = 10
 
 
 class Answering:
-    """A person who presses the first choice of whatever is open, until notified that it is done.
+    """A person who chooses the first answer to whatever is open, until notified that it is done.
 
     `asked` counts questions by their round, `again` are those that came although their end was known.
     """
@@ -36,6 +36,7 @@ class Answering:
         self.asked: Counter[str] = Counter()
         self.again: list[str] = []
         self._ended: set[str] = set()
+        self._seen: set[str] = set()
         self._open: dict[str, Question] = {}
         self.person: Person | None = None
 
@@ -57,7 +58,7 @@ class Answering:
         self._may_answer.set()
         assert self.person is not None
         for question in self._open.values():
-            self._press(self.person, question)
+            self._choose(self.person, question)
 
     async def was_asked(self) -> None:
         """Return when there is something to answer."""
@@ -114,11 +115,11 @@ class Answering:
             for message in await person.read_archive():
                 if not message.is_asked:
                     self._note_text(message.text)
-                elif _round(message) not in self.asked:
+                else:
                     self._note_question(person, message)
         if self._may_answer.is_set():
             for question in self._open.values():
-                self._press(person, question)
+                self._choose(person, question)
 
     async def _read(self, person: Person) -> None:
         while True:
@@ -129,13 +130,17 @@ class Answering:
             self._note_text(await person.told.get())
 
     def _note_question(self, person: Person, question: Question) -> None:
+        if question.stanza_id in self._seen:  # in the archive, and kept for who was offline
+            return
+        if question.stanza_id:
+            self._seen.add(question.stanza_id)
         name = _round(question)
         self.asked[name] += 1
         if name in self._ended:
             self.again.append(name)
         self._open[name] = question
         if self._may_answer.is_set():
-            self._press(person, question)
+            self._choose(person, question)
 
     def _note_text(self, text: str) -> None:
         for name, question in list(self._open.items()):
@@ -144,8 +149,8 @@ class Answering:
                 del self._open[name]
 
     @staticmethod
-    def _press(person: Person, question: Question) -> None:
-        person.press(question, next(iter(question.actions)))
+    def _choose(person: Person, question: Question) -> None:
+        person.reply(question, "1")  # a text: archives keep it
 
 
 def _round(question: Question) -> str:

@@ -23,14 +23,14 @@ DISCO = "http://jabber.org/protocol/disco#info"
 FORMS = f"<query xmlns='{DISCO}'><identity category='client' type='pc'/><feature var='jabber:x:data'/></query>"
 
 
-KEPT = "{urn:xmpp:mam:2}result/{*}forwarded/{jabber:client}message"
+RESULT = "{urn:xmpp:mam:2}result"
 LAST_PAGE = "<query xmlns='urn:xmpp:mam:2'><set xmlns='http://jabber.org/protocol/rsm'><max>50</max><before/></set></query>"
 
 
 class Question:
     """A message that asks: its id, its text, its actions and its form."""
 
-    def __init__(self, message: etree._Element) -> None:
+    def __init__(self, message: etree._Element, archived: str = "") -> None:
         self.message = message
         self.id = message.get("id", "")
         self.text = message.findtext("{*}body") or ""
@@ -40,7 +40,8 @@ class Question:
         }
         self.form = message.find("{jabber:x:data}x")
         given = message.find("{urn:xmpp:sid:0}stanza-id")
-        self.stanza_id = "" if given is None else given.get("id", "")
+        self.stanza_id = archived or ("" if given is None else given.get("id", ""))
+        """What the archive calls it, or the room."""
 
     @property
     def code(self) -> str:
@@ -78,9 +79,11 @@ class Person:
             self.client.write(f"<presence to='{sender}' type='subscribe'/>")
         elif kind == "presence" and stanza.find(".//{*}status[@code='110']") is not None:
             self.entered.set()
-        elif kind == "message" and (kept := stanza.find(KEPT)) is not None:
+        elif kind == "message" and (found := stanza.find(RESULT)) is not None:
+            kept = found.find("{*}forwarded/{jabber:client}message")
+            assert kept is not None, raw
             if kept.get("from", "").startswith(self.bot):
-                self.archived.append(Question(kept))
+                self.archived.append(Question(kept, found.get("id", "")))
         elif kind == "message" and type_ != "error" and stanza.find("{*}body") is not None:
             question = Question(stanza)
             if question.is_asked:

@@ -134,7 +134,9 @@ class People:
     ) -> None:
         self._asked = (*_names(ask, "ask"), *(f"{ROOM}{one}" for one in _names(rooms, "rooms")))
         if not self._asked:
-            raise ConfigurationError("No one is to be asked: give ask= or rooms= (--ask, --room).", argument="ask")
+            raise ConfigurationError(
+                "No one is to be asked: give ask= or rooms= (--ask, --room).", argument="ask"
+            )
         if len(self._asked) > MAX_PEOPLE:
             raise ConfigurationError(
                 f"A bot asks up to {MAX_PEOPLE} people and rooms.", argument="ask"
