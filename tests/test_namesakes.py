@@ -18,7 +18,6 @@ HELD = {
     "cli/definitions": "e2e/test_both_carriers",
     "cli/doctor": "e2e/test_operations",
     "cli/events": "e2e/test_operations",
-    "cli/people": "e2e/test_people_killed",
     "cli/publish": "e2e/test_publish_command",
     "cli/session": "e2e/test_operations",
     "cli/top": "e2e/test_operations",
