@@ -21,7 +21,7 @@ from proof.judge.history import History, judged
 ITEMS, FAILURES = 300, 2
 BACKLOG = 30
 QUIET = 3.0
-"""Seconds without a message after which nothing is delivered again."""
+"""Seconds without a message after which there is none."""
 
 
 class Rabbit:
@@ -81,7 +81,6 @@ async def test_rabbitmq_loses_nothing_that_it_has_confirmed(tmp_path):
         names = (f"i-{number}" for number in range(ITEMS))
         try:
             await asyncio.gather(client.publish_all(names, room), fail())
-            await until(lambda: done(paths[1]) >= len(client.confirmed))
             await quiet(paths[1])
         finally:
             is_over.set()
