@@ -1,10 +1,4 @@
-"""A saga: an order asks for ten steps, one after the other, waits for each, and asks to undo what was done if one fails.
-
-PUBQUEUE_URL=... PUBQUEUE_PASSWORD=... python examples/saga.py orders steps
-
-The queues `orders`, `steps`, `undo` and `mails` exist, and the account may publish to them. Each line that the program prints is one
-more step; it may be killed before any of them, and so may the service.
-"""
+"""A saga of ten steps, undone if one fails: python examples/saga.py orders steps, with the queues `undo` and `mails`."""
 
 import asyncio
 import sys

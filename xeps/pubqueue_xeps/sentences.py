@@ -57,6 +57,8 @@ SENTENCES: Final[dict[str, str]] = {
     "people.not_told":          "{to} was not told in time",
     "people.undeliverable":     "a question to {to} could not be delivered",
     "people.window_refused":    "the number of items to take could not be changed: {why}",
+    "people.archive_silent":    "the archive of messages with {to} does not answer, and is asked again",
+    "people.archive_long":      "the archive has more messages with {to} than the {read} that were read",
     "people.room_closed":       "the room {room} does not let the bot in",
     "people.room_left":         "the bot is no longer in the room {room}",
     "message.failed":           "a pending message to {peer} has failed: {why}",
