@@ -22,7 +22,7 @@ def test_no_two_processes_have_the_same_while_nobody_listens():
         for _ in range(PROCESSES)
     ]
     lists = [json.loads(process.stdout.readline()) for process in asking]
+    ports = [*free_ports(1), *chain(*lists)]  # while all have theirs
     for process in asking:
         process.communicate("\n")
-    ports = [*free_ports(1), *chain(*lists)]
     assert len(set(ports)) == len(ports) == 1 + PROCESSES * (BLOCK // 2 + BLOCK // 4)
