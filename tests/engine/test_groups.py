@@ -9,19 +9,20 @@ from harness.batches.shell import Shell
 
 from pubqueue.engine.facts import transactions
 from pubqueue.model.decision import Published, Refusal, Refused
-from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.model.notices import Deliver
 from pubqueue.model.transactions import Mark
 from pubqueue.rules import trimming
 from pubqueue.rules.commit import CommitVersion, Part
 from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Purge
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.staging import StagePublish
 
-DEAD = NodeName("jobs-dead")
+DEAD, NEWS = map(NodeName, ("jobs-dead", "news"))
 
 
 @pytest.fixture
@@ -69,6 +70,17 @@ def test_a_batch_that_publishes_and_hands_out_keeps_to_it(shell):
     both = publishes("a", group="g"), publishes("b", group="g"), publishes("c", group="h")
     assert handed(shell, *both, publishes("x")) == "acx"
     assert handed(shell, retracts(ANN, "a"), publishes("d", group="g")) == "b"
+
+
+def test_a_new_item_keeps_its_place_whatever_its_batch_writes_before_its_end(
+    shell,
+):
+    keeps = Settings({"publish_model": "open", "max_items": 2, "persist_items": True})
+    shell.batch(Declare(who(BOSS, admin=True), NEWS, keeps, (Jid("boss@x"),)))
+    shell.batch(publishes("n1", "n2", node=NEWS))
+    reads_the_store = publishes("n3", node=NEWS)  # what leaves for it
+    shell.batch(publishes("a", group="g"), reads_the_store, publishes("x"))
+    assert handed(shell, joins(ANN, 2)) == "ax"
 
 
 def test_as_many_as_the_node_allows_are_in_flight_in_the_order_of_publish(shell):

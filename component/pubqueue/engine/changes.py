@@ -210,6 +210,10 @@ class ChangeApplier:
         """Return a number that no item and no turn has, higher than all that were given before."""
         return self._pending.numbers.take(self._rows.tx)
 
+    def is_new(self, item: Item) -> bool:
+        """Return whether this batch has added the item, written or not."""
+        return self._pending.numbers.is_new(item.seq)
+
     def soonest_or_none(self) -> Millis | None:
         """Return the next time at which something that this batch has changed ends; None if nothing does."""
         return None if self.soonest == NEVER else self.soonest

@@ -533,7 +533,7 @@ def give_turns(context: Context, changes: ChangeApplier) -> None:
         changes.groups = {}
     if not groups:
         return
-    new = _unwritten(changes, groups)
+    _unwritten(changes, groups)
     tx, names = context.rows.tx, tuple(groups)
     for group, turns in zip(
         groups.values(), tx.page(GroupTurns(names), None, len(names)), strict=True
@@ -542,7 +542,7 @@ def give_turns(context: Context, changes: ChangeApplier) -> None:
     _load_lines(context, changes, groups)
     for group in groups.values():
         for item in next_turns(group.limit, group.turns, group.line):
-            turn = item.seq if item.seq in new else changes.next_number()
+            turn = item.seq if changes.is_new(item) else changes.next_number()
             changes.make(None, [TakeTurn(item, turn)])
     changes.groups = {}
 
@@ -561,9 +561,8 @@ def _limits(context: Context, called: dict[Group, None]) -> dict[Group, _Group]:
     }
 
 
-def _unwritten(changes: ChangeApplier, groups: dict[Group, _Group]) -> set[int]:
-    """Merge the batch's unwritten changes of the groups; return the items that are new with it."""
-    new: set[int] = set()
+def _unwritten(changes: ChangeApplier, groups: dict[Group, _Group]) -> None:
+    """Merge the batch's unwritten changes of the groups."""
     for before, now in changes.changed_items():
         if before is not None and (group := groups.get((before.node, before.group))) is not None:
             group.turns -= before.turn > 0
@@ -572,9 +571,6 @@ def _unwritten(changes: ChangeApplier, groups: dict[Group, _Group]) -> set[int]:
             group.turns += now.turn > 0
             if in_line(now):
                 group.line.append(now)
-            if before is None:
-                new.add(now.seq)
-    return new
 
 
 def _load_lines(context: Context, changes: ChangeApplier, groups: dict[Group, _Group]) -> None:
