@@ -471,7 +471,7 @@ class PendingWrites:
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch; if another process has written, it has taken numbers too."""
         self._at = now
-        self.numbers.begin()
+        self.numbers.first_of_batch = 0
         if foreign:
             self._forget_numbers()
 
@@ -687,11 +687,8 @@ class Numbers:
     def __init__(self, sequence: str) -> None:
         self._sequence = sequence
         self._next = self._end = 0
-        self._first_of_batch = 0
-
-    def begin(self) -> None:
-        """Begin a batch, which has taken no number yet."""
-        self._first_of_batch = 0
+        self.first_of_batch = 0
+        """The first number that this batch has taken one by one, 0 if there is none yet. It is set to 0 when a batch begins."""
 
     def forget(self) -> None:
         """Drop the block: another process has taken numbers, or its reservation was rolled back."""
@@ -719,9 +716,10 @@ class Numbers:
         """Return an unused number."""
         number = self._next if self._next < self._end else self.first(tx, 1)
         self._next = number + 1
-        self._first_of_batch = self._first_of_batch or number
+        if not self.first_of_batch:
+            self.first_of_batch = number
         return number
 
     def is_new(self, number: int) -> bool:
-        """Return whether this batch has taken the number, of a sequence whose numbers are taken one by one."""
-        return 0 < self._first_of_batch <= number
+        """Return whether this batch has taken the number, in a sequence whose numbers are taken one by one."""
+        return 0 < self.first_of_batch <= number
