@@ -72,6 +72,20 @@ def test_items_published_later_follow_to_the_same_holder(shell):
     assert len({stored(shell, name).holder for name in "abc"}) == 1
 
 
+def test_the_first_items_of_a_group_keep_their_places_among_those_of_their_batch(shell):
+    shell.batch(publishes("a", group="g"), publishes("x"), publishes("b", group="g"))
+    assert handed(shell, joins(ANN, 9)) == "axb"
+
+
+def test_what_has_waited_goes_before_what_its_batch_publishes_also_when_it_comes_back(shell):
+    shell.batch(joins(ANN, 1))
+    assert group(shell, "g", *"ab") == "a"
+    more = publishes("c", group="g"), joins(ANN, 9)
+    assert handed(shell, *more, retracts(ANN, "a")) == "bc"
+    shell.batch(fails("b"))
+    assert stored(shell, "c").holder is None
+
+
 def test_another_group_may_have_another_holder(shell):
     shell.batch(joins(ANN, 9), joins(BOB, 9))
     group(shell, "g", *"ab")

@@ -83,6 +83,12 @@ def test_a_new_item_keeps_its_place_whatever_its_batch_writes_before_its_end(
     assert handed(shell, joins(ANN, 2)) == "ax"
 
 
+def test_what_has_waited_goes_before_what_its_batch_publishes(shell):
+    shell.batch(limits(2), joins(ANN, 9))
+    assert group(shell, "g", *"abc") == "ab"
+    assert handed(shell, publishes("d", group="g"), retracts(ANN, "a"), retracts(ANN, "b")) == "cd"
+
+
 def test_as_many_as_the_node_allows_are_in_flight_in_the_order_of_publish(shell):
     shell.batch(limits(2), joins(ANN, 9))
     assert group(shell, "g", *"abcd") == "ab"

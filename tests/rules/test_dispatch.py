@@ -19,6 +19,7 @@ from pubqueue.rules.dispatch import (
     free,
     free_again,
     in_line,
+    keep_their_places,
     next_turns,
     spend,
 )
@@ -314,6 +315,23 @@ def test_the_first_published_are_next_whatever_their_priority():
 
 def test_a_limit_that_was_lowered_takes_no_turn_away():
     assert next_turns(1, 3, [of(1)]) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "first_new", "kept"),
+    [
+        ((5, 6), 5, 2),
+        ((6, 9), 5, 2),
+        ((4, 5, 6), 5, 0),  # a new number for 4, and so for those after it
+        ((4,), 5, 0),
+        ((4, 5), 0, 0),  # the batch has published nothing
+        ((), 5, 0),
+    ],
+)
+def test_items_that_are_new_keep_their_places_unless_an_older_one_goes_before(
+    begin, first_new, kept
+):
+    assert keep_their_places([of(seq) for seq in begin], first_new) == kept
 
 
 @given(st.integers(1, 9), st.integers(0, 12), st.lists(st.integers(1, 99), unique=True))

@@ -42,8 +42,7 @@ def give_turns(context: Context, changes: ChangeApplier, groups: Sequence[Group]
     for key, (limit, room) in rooms.items():
         found = turns(limit, taken[key], lines[key], room, now)
         changes.make(None, [TakeTurn(item, 0) for item in found.end])
-        # a number of its own for each, so that they rise in the order of the group
-        changes.make(None, [TakeTurn(item, changes.next_number()) for item in found.begin])
+        changes.begin_turns(key, found.begin)
         holders = holders_of(taken[key])
         changes.waits_for_room.end(key)
         if len(holders) == 1 and len(found.begin) < len(lines[key]) + len(found.end):

@@ -61,12 +61,12 @@ from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Affiliation, Fair, Millis, State, account_of
 from pubqueue.model.joins import NOTHING
 from pubqueue.model.schedules import Schedule
-from pubqueue.rules.dispatch import in_line
+from pubqueue.rules.dispatch import in_line, keep_their_places
 from pubqueue.rules.event_log import EVENTS
 from pubqueue.rules.joins import passed, swept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.engine.rows import BulkChange, K, Row, RowKind
     from pubqueue.engine.windows import Takers
@@ -149,6 +149,8 @@ class ChangeApplier:
         self._forgot = False
         self.groups: dict[Group, None] = {}
         """Groups whose turn may have come."""
+        self._had_turns: set[Group] = set()
+        """Groups in which turns have begun in this batch."""
         self.waits = RateWaits()
         self.held_back = HeldBack()
         self.takes = OpenWindows(takers)
@@ -165,6 +167,7 @@ class ChangeApplier:
         self._pending.begin(now, foreign=foreign)
         self.touched = {}
         self.groups = {}
+        self._had_turns = set()
         self.waits.begin()
         self.takes.begin()
         self.waits_for_room.begin()
@@ -206,13 +209,14 @@ class ChangeApplier:
         numbered = self._cache.numbered
         return ((before, numbered.get(seq)) for seq, before in self._pending.items.items())
 
-    def next_number(self) -> int:
-        """Return a number that no item and no turn has, higher than all that were given before."""
-        return self._pending.numbers.take(self._rows.tx)
-
-    def is_new(self, item: Item) -> bool:
-        """Return whether this batch has added the item, written or not."""
-        return self._pending.numbers.is_new(item.seq)
+    def begin_turns(self, group: Group, items: Sequence[Item]) -> None:
+        """Let the turns of items of a group begin, in this order."""
+        first = 0 if group in self._had_turns else self._pending.numbers.first_of_batch
+        kept = keep_their_places(items, first)
+        for at, item in enumerate(items):
+            self._had_turns.add(group)
+            turn = item.seq if at < kept else self._pending.numbers.take(self._rows.tx)
+            self.make(None, [changes.TakeTurn(item, turn)])
 
     def soonest_or_none(self) -> Millis | None:
         """Return the next time at which something that this batch has changed ends; None if nothing does."""

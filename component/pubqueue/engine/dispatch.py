@@ -16,7 +16,7 @@ from pubqueue.engine.listings import ANY_SIZE, GroupLines, GroupTurns, ReadyNode
 from pubqueue.engine.rows import Passed, Reach, rank, up_to
 from pubqueue.engine.shares import Room, look
 from pubqueue.engine.task import answer_with
-from pubqueue.model.changes import Lock, SpendRate, TakeTurn
+from pubqueue.model.changes import Lock, SpendRate
 from pubqueue.model.decision import Refusal, Refused, Taken
 from pubqueue.model.entities import Fair, Level, account_of
 from pubqueue.model.notices import Deliver
@@ -540,10 +540,8 @@ def give_turns(context: Context, changes: ChangeApplier) -> None:
     ):
         group.turns += turns
     _load_lines(context, changes, groups)
-    for group in groups.values():
-        for item in next_turns(group.limit, group.turns, group.line):
-            turn = item.seq if changes.is_new(item) else changes.next_number()
-            changes.make(None, [TakeTurn(item, turn)])
+    for key, group in groups.items():
+        changes.begin_turns(key, next_turns(group.limit, group.turns, group.line))
     changes.groups = {}
 
 

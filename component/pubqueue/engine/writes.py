@@ -688,7 +688,7 @@ class Numbers:
         self._sequence = sequence
         self._next = self._end = 0
         self.first_of_batch = 0
-        """The first number that this batch has taken one by one, 0 if there is none yet. It is set to 0 when a batch begins."""
+        """The first number that this batch has taken by `take`, 0 if there is none yet. It is set to 0 when a batch begins."""
 
     def forget(self) -> None:
         """Drop the block: another process has taken numbers, or its reservation was rolled back."""
@@ -719,7 +719,3 @@ class Numbers:
         if not self.first_of_batch:
             self.first_of_batch = number
         return number
-
-    def is_new(self, number: int) -> bool:
-        """Return whether this batch has taken the number, in a sequence whose numbers are taken one by one."""
-        return 0 < self.first_of_batch <= number

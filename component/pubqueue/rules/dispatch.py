@@ -230,6 +230,20 @@ def next_turns(limit: int, turns: int, line: Sequence[Item]) -> list[Item]:
     return sorted(line, key=lambda item: item.seq)[: max(0, limit - turns)]
 
 
+def keep_their_places(begin: Iterable[Item], first_new: int) -> int:
+    """Return how many of the items of a group whose turns begin keep the places in which they were published.
+
+    Their turns are their own numbers. These are items of this batch, whose numbers begin with `first_new` (0: it has
+    none). An item that has waited gets a new number, and so do those after it, because turns rise within a group.
+    """
+    kept = 0
+    for item in begin:
+        if not 0 < first_new <= item.seq:
+            break
+        kept += 1
+    return kept
+
+
 # How many items of a node may be delivered now, if its owner has limited the rate.
 #
 # The only state is one moment: until when the deliveries so far have used the rate up (GCRA, the
