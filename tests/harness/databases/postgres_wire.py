@@ -17,7 +17,8 @@ class PostgresWire:
     """Carries every connection to its port on to the server, byte for byte.
 
     `cut` decides about the next commit: "before" it reaches the server the wire is cut, or "after" the server has made
-    it and before its answer comes back. `trips` counts how often an answer was waited for.
+    it and before its answer comes back. `left` is how many messages of the store it still carries, over all
+    connections: each that sends another is cut. `trips` counts how often an answer was waited for.
     """
 
     host = "127.0.0.1"
@@ -25,6 +26,7 @@ class PostgresWire:
     def __init__(self, port: int) -> None:
         self.beyond = port
         self.cut: str | None = None
+        self.left: int | None = None
         self.was_cut = asyncio.Event()
         self.trips = 0
         self._carrying: set[asyncio.Task[None]] = set()
@@ -84,6 +86,9 @@ class PostgresWire:
             if COMMIT in body and self.cut == "before":
                 self._cut()
                 return
+            if self.left == 0:
+                return
+            self.left = self.left and self.left - 1
             self.trips += head[:1] in WAITED and before not in WAITED
             before = head[:1]
             beyond.write(head + body)

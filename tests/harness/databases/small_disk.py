@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MOUNT = 'mount -t tmpfs -o "size=$1,mode=700" tmpfs "$2" && echo mounted && exec cat'
+
+PIECE: Final = 64 << 10
+"""Bytes that are written at once."""
 
 AS_ONESELF: Final = ("--user", "--map-current-user", "--keep-caps")
 """How a user other than root may mount: in a user namespace of its own."""
@@ -72,10 +76,15 @@ class SmallDisk:
         return "nsenter", "--target", str(self._keeper.pid), *own, "--mount", "--"
 
     def fill(self, leave: int = 0) -> None:
-        """Let a file take the free space, except this many bytes."""
+        """Let a file take the free space, except this many bytes; whoever writes meanwhile has the rest."""
         free = shutil.disk_usage(self._there).free - leave
-        with self._ballast.open("ab") as file:
-            file.write(bytes(max(0, free)))
+        with self._ballast.open("ab", buffering=0) as file:
+            try:
+                for size in range(max(0, free), 0, -PIECE):
+                    file.write(bytes(min(size, PIECE)))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
 
     def clear(self) -> None:
         """Make space again."""

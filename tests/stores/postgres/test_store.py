@@ -22,7 +22,7 @@ from pubqueue.engine import batch_size
 from pubqueue.engine.broker import Broker
 from pubqueue.engine.context import Terms
 from pubqueue.engine.listings import ItemIds, Nodes
-from pubqueue.engine.ports import ForeignStoreError, StoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.model import changes as c
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid
@@ -117,6 +117,24 @@ async def test_a_schema_that_may_not_be_made_is_refused_in_one_sentence(postgres
 async def test_a_place_that_is_not_there_is_refused(postgres, old, new, sentence):
     with pytest.raises(ForeignStoreError, match=sentence):
         await PostgresStore(postgres.address.replace(old, new)).open()
+
+
+async def test_a_server_that_fails_at_any_message_of_the_opening_may_be_there_later(
+    postgres, database, wire
+):
+    """Whatever is being asked just then, also about poolers: a process that starts waits for it."""
+    for _is_made in (False, True):
+        store, failures = PostgresStore(wire.address(database)), []
+        for wire.left in range(1000):
+            try:
+                await store.open()
+                break
+            except ForeignStoreError as problem:
+                failures.append(type(problem))
+        assert len(failures) > 5
+        assert set(failures) == {UnreachableStoreError}
+        wire.left = None
+        await store.close()
 
 
 async def test_many_processes_may_make_the_schema_at_once(database):

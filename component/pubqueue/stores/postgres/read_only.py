@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores import ReadOnlyResult, older
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.connection import connected, see_that_sessions_are_kept
@@ -36,10 +36,8 @@ def run_read_only(store: Store, job: Callable[[Transaction], T]) -> ReadOnlyResu
             schema.configure(connection)
             found = _run(connection, job)
             return ReadOnlyResult(found.found, [*found.says, *schema.doubts(connection)])
-    except UnreachableStoreError as problem:
-        raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
     except StoreError as problem:
-        raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
+        raise schema.not_opened(problem) from problem
 
 
 def _run(connection: Connection, job: Callable[[Transaction], T]) -> ReadOnlyResult[T]:

@@ -352,6 +352,13 @@ def translated() -> Iterator[None]:
         raise words(problem) from problem
 
 
+def not_opened(problem: StoreError) -> ForeignStoreError:
+    """Return the store error for a schema that could not be opened. One that the server or the network has caused may pass."""
+    passes = isinstance(problem.__cause__, psycopg.OperationalError)
+    unreachable = passes or isinstance(problem, UnreachableStoreError)
+    return (UnreachableStoreError if unreachable else ForeignStoreError)(f"PostgreSQL: {problem}")
+
+
 def text_of(problem: psycopg.Error) -> str:
     """Return what went wrong, in one line."""
     return " ".join(str(problem).split()) or type(problem).__name__

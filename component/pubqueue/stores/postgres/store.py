@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
-from pubqueue.engine.ports import FencedError, ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.engine.ports import FencedError, ForeignStoreError, StoreError
 from pubqueue.model.entities import Millis
 from pubqueue.stores.postgres.connection import (
     DatabaseConnection,
@@ -18,7 +18,16 @@ from pubqueue.stores.postgres.connection import (
     see_that_sessions_are_kept,
 )
 from pubqueue.stores.postgres.instances import CHANNEL, Instances, cut_off, cutting_off, sweep
-from pubqueue.stores.postgres.schema import ARRAYS, GUARDED, LOCK, SQL, columns, translated, words
+from pubqueue.stores.postgres.schema import (
+    ARRAYS,
+    GUARDED,
+    LOCK,
+    SQL,
+    columns,
+    not_opened,
+    translated,
+    words,
+)
 from pubqueue.stores.sql import session
 from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sql.transaction import SqlTransaction
@@ -113,7 +122,7 @@ class PostgresStore:
 
         Raises:
             ForeignStoreError: the schema is not ours, is newer than this program, or is unusable.
-            UnreachableStoreError: the server cannot be connected to.
+            UnreachableStoreError: the server cannot be connected to, or failed meanwhile.
 
         """
         if self.line is not None:
@@ -126,9 +135,7 @@ class PostgresStore:
             await line.run(lambda: sweep(line.connection()))
         except StoreError as problem:
             await line.close()
-            if isinstance(problem, UnreachableStoreError):
-                raise UnreachableStoreError(f"PostgreSQL: {problem}") from problem
-            raise ForeignStoreError(f"PostgreSQL: {problem}") from problem
+            raise not_opened(problem) from problem
         except BaseException:
             await line.close()
             raise
