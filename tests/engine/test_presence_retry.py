@@ -1,5 +1,7 @@
 """Presence and bounces while the store cannot write: they are kept, merged, and retried until they are stored."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW
 from harness.batches.queue_requests import a_queue, joins, publishes
@@ -54,6 +56,11 @@ COME, GO = Arrive(ANN), Leave(ANN)
 )
 def test_the_last_presence_of_an_address_is_kept_and_each_bounce_once(said, left):
     assert kept(*said) == left
+
+
+def test_of_two_reports_of_one_kind_the_later_one_is_kept():
+    """The address may have been at another instance in between."""
+    assert kept(Leave(ANN, Millis(1)), Leave(ANN, Millis(3))) == [Leave(ANN, Millis(3))]
 
 
 def test_kept_presence_goes_before_later_requests_of_its_address():
@@ -170,18 +177,38 @@ async def test_a_worker_that_leaves_while_the_store_cannot_write_has_left(stage)
 async def test_a_later_session_that_another_instance_serves_outlives_what_is_kept(stage, tmp_path):
     stage.store.failures = 1_000_000
     await stage.do(Leave(ANN))
-    store = SqliteStore(tmp_path / "queue.db")
+    async with beside(stage, tmp_path) as other:
+        await other.do(Leave(ANN), Arrive(ANN, Millis(NOW + 1)), joins(ANN), publishes("b"))
+        assert await other.seen("b") == (State.LOCKED, [ANN])
+        stage.store.failures = 0
+        await stage.is_taken()
+        assert await other.seen("b") == (State.LOCKED, [ANN])
+
+
+@asynccontextmanager
+async def beside(stage, folder):
+    """Run another instance on the store of a stage."""
+    store = SqliteStore(folder / "queue.db")
     await store.open()
     other = Stage(store, Millis(NOW + 1))
     other.broker.start()
     other.face.up()
-    await other.do(Leave(ANN), Arrive(ANN), joins(ANN), publishes("b"))
-    assert await other.seen("b") == (State.LOCKED, [ANN])
-    stage.store.failures = 0
-    await stage.is_taken()
-    assert await other.seen("b") == (State.LOCKED, [ANN])
+    yield other
     await other.broker.stop()
     await store.close()
+
+
+@pytest.mark.parametrize("shown", [Arrive(ANN, Millis(NOW + 2)), joins(ANN, at=Millis(NOW + 2))])
+async def test_a_report_that_waits_in_line_ends_no_session_that_another_instance_serves(
+    stage, tmp_path, shown
+):
+    """What it has shown counts, also if it has got nothing yet; what it got before the report ends."""
+    async with beside(stage, tmp_path) as other:
+        await other.do(joins(ANN), shown)
+        await stage.do(Leave(ANN, Millis(NOW + 1)))
+        assert await other.seen() == (State.DELAYED, [ANN])  # it failed, and waits before the next try
+        await stage.do(Leave(ANN, Millis(NOW + 2)))
+        assert await other.seen() == (State.DELAYED, [])
 
 
 async def test_a_worker_that_leaves_returns_and_subscribes_meanwhile_is_subscribed(stage):

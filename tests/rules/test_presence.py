@@ -45,6 +45,7 @@ from pubqueue.rules.presence import (
     Departure,
     FreeConnections,
     FreeConnectionsFacts,
+    FreeLeft,
     FreeLeftFacts,
     Leave,
     LeaveFacts,
@@ -227,10 +228,24 @@ class TestLeave:
 
     def test_a_late_report_ends_no_later_session(self):
         before, after = held(taken=Millis(NOW - 9)), held(seq=8, taken=Millis(NOW - 7))
-        cases = Case(before, queue()), Case(after, queue())
-        facts = LeaveFacts(NOW, cases, ((window(), queue()),), is_known=True)
+        account = held(seq=9, holder=ACCOUNT, taken=Millis(NOW - 9))
+        cases = tuple(Case(item, queue()) for item in (before, after, account))
+        facts = LeaveFacts(
+            *(NOW, cases, ((window(), queue()),)), is_known=True, present=(ANN,), seen=NOW
+        )
         freed = Release(before, State.QUEUED, None, 1, 0, WORKER_LOST)
-        assert leave(Leave(ANN, at=Millis(NOW - 8)), facts) == Decision(Done(), (freed,))
+        report = Leave(ANN, at=Millis(NOW - 8))
+        assert leave(report, facts) == Decision(Done(), (freed,))
+        then = leave(report, replace(facts, more=(ANN, ACCOUNT), unused=70)).then
+        assert then == FreeLeft(ANN, (ANN,), 70, 0, 1, at=report.at)
+        assert free_left(then, FreeLeftFacts(NOW, cases[:2])).changes == (freed,)
+
+    @pytest.mark.parametrize(("seen", "ended"), [(NOW - 9, 3), (NOW - 8, 3), (NOW - 7, 1)])
+    def test_a_report_ends_all_unless_the_leaver_has_shown_itself_since(self, seen, ended):
+        """Also a lock that was given while the report waited for its turn."""
+        cases = Case(held(taken=Millis(NOW - 9)), queue()), Case(held(seq=8, taken=NOW), queue())
+        facts = LeaveFacts(NOW, cases, ((window(), queue()),), seen=Millis(seen))
+        assert len(leave(Leave(ANN, at=Millis(NOW - 8)), facts).changes) == ended
 
     @pytest.mark.parametrize("at", [None, NOW])
     def test_a_report_ends_every_lock_that_was_given_before_it(self, at):

@@ -47,6 +47,7 @@ from pubqueue.engine.rows import (
     AffiliationRow,
     Needs,
     Rows,
+    Sign,
     Write,
     Writes,
 )
@@ -56,6 +57,7 @@ from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Jid,
+    Millis,
     NodeConfig,
     NodeName,
     PublishModel,
@@ -147,13 +149,14 @@ class OfNodes:
             await store.batch(lambda tx: tx.write(Writes(NOW, active=list(pairs))))
             return (await load(store, resources={ANN_ACCOUNT})).active
 
-        assert await active((ANN, 7)) == {}
+        assert await active((ANN, Sign(7, NOW))) == {}
         await make(
             store, changes.NoteResource(ANN), changes.NoteResource(Jid(f"{ANN_ACCOUNT}/phone"))
         )
         assert await active() == {}
-        assert await active((ANN, 8), (BOB, 9)) == {ANN: 8}
-        assert await active((ANN, 5)) == {ANN: 8}
+        assert await active((ANN, Sign(8, NOW)), (BOB, Sign(9, NOW))) == {ANN: Sign(8, NOW)}
+        assert await active((ANN, Sign(5, Millis(5)))) == {ANN: Sign(8, NOW)}
+        assert await active((ANN, Sign(5, Millis(NOW + 1)))) == {ANN: Sign(8, Millis(NOW + 1))}
         await make(store, changes.ForgetResource(ANN))
         await make(store, changes.NoteResource(ANN))
         assert await active() == {}

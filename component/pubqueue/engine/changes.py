@@ -29,6 +29,7 @@ from pubqueue.engine.rows import (
     Finished,
     NotedKey,
     NotedRow,
+    Sign,
     StagedKey,
     StagedRow,
     StagedSize,
@@ -647,7 +648,7 @@ class ChangeApplier:
         group = self._cache.resources.get(account_of(change.jid), {})
         self._pending.resources.setdefault(change.jid, change.jid in group)
         if isinstance(change, changes.NoteResource):
-            group.setdefault(change.jid, 0)
+            group.setdefault(change.jid, Sign())
         else:
             group.pop(change.jid, None)
             self._pending.left.add(change.jid)
@@ -667,12 +668,14 @@ class ChangeApplier:
             self._cache.able[change.jid] = self._pending.able[change.jid] = change.able
 
     def _note_activity(self, _asked: object, change: changes.NoteActivity) -> None:
-        """Note the lock token after which the JID sent something; if no lock was given since then, that is known already."""
+        """Note the time at which the JID sent something, and the lock token after which it did."""
         group = self._cache.resources.get(account_of(change.jid), {})
-        since = self._pending.tokens.first(self._rows.tx, 1)
-        if group.get(change.jid, since) < since:
-            group[change.jid] = since
-            self._pending.active[change.jid] = since
+        if (known := group.get(change.jid)) is None:
+            return
+        token, at = self._pending.tokens.first(self._rows.tx, 1), change.at or Millis(0)
+        sign = Sign(max(known.token, token), max(known.at, at))
+        if sign != known:
+            group[change.jid] = self._pending.active[change.jid] = sign
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, pending = change.mark, self._cache, self._pending

@@ -155,6 +155,7 @@ class Instances(Protocol):
 
         Raises:
             StoreError: it cannot be counted.
+            UnreachableStoreError: not now; that may be temporary.
 
         """
 

@@ -7,11 +7,12 @@ each row that the batch has changed, the state before and the state after.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
 from pubqueue.model import records
+from pubqueue.model.entities import Millis
 from pubqueue.model.schedules import Schedule
 from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         Item,
         ItemId,
         Jid,
-        Millis,
         Node,
         NodeName,
         Subscription,
@@ -303,6 +303,13 @@ class Needs(Struct):
     """All former holders of the existing item with this sequence number."""
 
 
+class Sign(NamedTuple):
+    """When a full JID last showed activity: all locks with lower tokens were given before, and the time; zeros: not known."""
+
+    token: int = 0
+    at: Millis = Millis(0)
+
+
 class Rows(Struct):
     """The rows that were found, by kind."""
 
@@ -314,8 +321,8 @@ class Rows(Struct):
     resources: list[Jid] = field(default_factory=list)
     present: list[Jid] = field(default_factory=list)
     """Those of `resources` that have sent available presence."""
-    active: dict[Jid, int] = field(default_factory=dict)
-    """For each JID the lock token before which it was last active; JIDs for which that is not known are missing."""
+    active: dict[Jid, Sign] = field(default_factory=dict)
+    """For each JID when it was last active; JIDs for which that is not known are missing."""
     able: dict[Jid, bool] = field(default_factory=dict)
     """For each JID whether its client has `urn:xmpp:qos`; JIDs of which that is not known are missing."""
     items: list[Item] = field(default_factory=list)
@@ -395,8 +402,8 @@ class Writes(Struct):
     resources: list[Write[Jid]] = field(default_factory=list)
     present: list[Jid] = field(default_factory=list)
     """Known full JIDs that have sent available presence. No row is guarded."""
-    active: list[tuple[Jid, int]] = field(default_factory=list)
-    """For full JIDs that are here: all locks with lower tokens were given before they showed activity. No row is guarded."""
+    active: list[tuple[Jid, Sign]] = field(default_factory=list)
+    """For full JIDs that are here: when they showed activity. No row is guarded."""
     able: list[tuple[Jid, bool]] = field(default_factory=list)
     """Of full JIDs that are here: whether their clients have `urn:xmpp:qos`. No row is guarded."""
     items: list[Write[Item]] = field(default_factory=list)

@@ -20,7 +20,15 @@ from pubqueue.engine.rows import (
     Needs,
 )
 from pubqueue.engine.writes import ABSENT, PendingWrites, RowCache
-from pubqueue.model.entities import Affiliation, Jid, SubscriptionState, account_of, later, seconds
+from pubqueue.model.entities import (
+    Affiliation,
+    Jid,
+    Millis,
+    SubscriptionState,
+    account_of,
+    later,
+    seconds,
+)
 from pubqueue.model.notices import Several
 from pubqueue.model.records import Holding
 from pubqueue.model.several_subscriptions import subids_of
@@ -33,7 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.engine.listings import Conflicts, Listing, NodeWinners, Winners
     from pubqueue.engine.ports import Transaction
     from pubqueue.engine.rows import Conflict, K, Row, RowKind, Writes
-    from pubqueue.model.entities import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.model.entities import Item, ItemId, Node, NodeName, Subscription
 
     Name = tuple[NodeName, ItemId] | DamagedRow
 
@@ -261,7 +269,13 @@ class WorkingSet:
         account = account_of(jid)
         here = self.resources(account)
         since = self.cache.resources.get(account, {})
-        return max((since[one] for one in here if jid in {one, account}), default=0)
+        return max((since[one].token for one in here if jid in {one, account}), default=0)
+
+    def active_at(self, jid: Jid) -> Millis:
+        """Return when exactly this full JID last sent something; 0: not known."""
+        account = account_of(jid)
+        here = jid in self.resources(account)
+        return self.cache.resources[account][jid].at if here else Millis(0)
 
     def is_able(self, jid: Jid) -> bool | None:
         """Return whether the client of a full JID that is here has `urn:xmpp:qos`; None: it is not known."""

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.engine.rows import HELD, HOLDINGS, Needs, Passed, TablesByKind, Write, Writes, rank
+from pubqueue.engine.rows import (
+    HELD,
+    HOLDINGS,
+    Needs,
+    Passed,
+    Sign,
+    TablesByKind,
+    Write,
+    Writes,
+    rank,
+)
 from pubqueue.model.after import is_ready
 from pubqueue.model.entities import Millis, account_of
 from pubqueue.model.records import Holding
@@ -72,7 +82,7 @@ class RowCache:
         self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Loaded subscriptions with unanswered deliveries: a request from one of them shows that it is alive."""
-        self.resources: dict[Jid, dict[Jid, int]] = {}
+        self.resources: dict[Jid, dict[Jid, Sign]] = {}
         self.present: set[Jid] = set()
         """Those in `resources` that have sent available presence."""
         self.able: dict[Jid, bool] = {}
@@ -154,7 +164,7 @@ class RowCache:
         for subscription in found.subscriptions:
             self._fill_subscription(subscription)
         for jid in found.resources:
-            self.resources[account_of(jid)][jid] = found.active.get(jid, 0)
+            self.resources[account_of(jid)][jid] = found.active.get(jid, Sign())
         self.present.update(found.present)
         self.able.update(found.able)
         for item in found.items:
@@ -455,7 +465,7 @@ class PendingWrites:
         self.left: set[Jid] = set()
         """Those that have left in this batch: if they are known again, what was noted of them before is not."""
         self.present: dict[Jid, None] = {}
-        self.active: dict[Jid, int] = {}
+        self.active: dict[Jid, Sign] = {}
         self.able: dict[Jid, bool] = {}
         self.items: dict[int, Item | None] = {}
         self.replaced: dict[int, None] = {}

@@ -283,9 +283,13 @@ class NotePresence(Struct, frozen=True, gc=False):
 
 
 class NoteActivity(Struct, frozen=True, gc=False):
-    """The known full JID has shown activity: bounces of deliveries from before that do not count against it now."""
+    """The known full JID has shown activity: bounces of deliveries from before, and reports that it left, do not count against it now.
+
+    `at` is when that was received, if it is known.
+    """
 
     jid: Jid
+    at: Millis | None = None
 
 
 class NoteAble(Struct, frozen=True, gc=False):

@@ -72,7 +72,7 @@ class Departure(enum.Enum):
 
 
 class Leave(Request, frozen=True, gc=False):
-    """A JID has become unavailable; `at` is the time of the report, if that may be long ago.
+    """A JID has become unavailable; `at` is the time at which the report came, because it may be decided late.
 
     `unanswered` is when the last ping was sent that it left unanswered, if that is why it counts as gone.
     """
@@ -89,7 +89,7 @@ class LeaveFacts(Struct, frozen=True, gc=False):
     `is_known` means that the leaver has shown itself, by presence or by subscribing. `present` are the
     full JIDs of its account of which presence was received, and no report that they left. All locks given so far are below the token `unused`, which
     is loaded if it matters. `answered` is when it last answered a ping at another instance, if it
-    counts as gone because it left pings unanswered.
+    counts as gone because it left pings unanswered. `seen` is when the leaver last showed itself.
     """
 
     now: Millis
@@ -100,6 +100,7 @@ class LeaveFacts(Struct, frozen=True, gc=False):
     more: tuple[Jid, ...] = ()
     unused: int = 0
     answered: Millis | None = None
+    seen: Millis | None = None
 
 
 class FreeLeft(Request, frozen=True, gc=False):
@@ -115,6 +116,8 @@ class FreeLeft(Request, frozen=True, gc=False):
     after: int = 0
     freed: int = 0
     how: Departure = Departure.AWAY
+    at: Millis | None = None
+    """If a later session has the address by now: the locks are those that were given before."""
 
 
 class FreeLeftFacts(Struct, frozen=True, gc=False):
@@ -133,22 +136,20 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     keeps its work are asked whether they are still here (docs/decisions/0142).
     Deliveries to it stop at once; items beyond a slice are freed in the next slices.
 
-    A report that could not be decided in time ends no lock that was given after it, and no
-    subscription if there is one.
+    The leaver may have shown itself again since its report came: that may have gone to another instance, and was decided first.
+    Then an earlier session has ended, and a later one has the address. Only the locks that were given before the report end.
     """
     latest = facts.now + REMEMBERED  # an answer from later than that is from a clock that was ahead
     if request.unanswered is not None and request.unanswered <= (facts.answered or 0) <= latest:
         return Decision(Done())  # it has answered at another instance
+    if request.at is not None and (facts.seen or 0) > request.at:
+        return _left_before(request, facts, request.at)
     gone = {request.jid}
     others = tuple(jid for jid in facts.present if jid != request.jid)
     counts = request.jid in facts.present and not request.how.is_final
     if counts and not others:
         gone.add(account_of(request.jid))
     held = [case for case in facts.held if case.item.holder in gone]
-    if request.at is not None and any(_locked_after(request.at, case.item) for case in held):
-        # an earlier session has ended: a later one works under the same address
-        before = [case for case in held if not _locked_after(request.at, case.item)]
-        return Decision(Done(), tuple(_freed(before, facts.now, request.how)))
     changes: list[Change] = [*_freed(held, facts.now, request.how)]
     if facts.is_known:
         changes.append(ForgetResource(request.jid))
@@ -161,6 +162,16 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
         then = FreeLeft(request.jid, rest, facts.unused, freed=len(held), how=request.how)
     doubted = counts and others and _has_work(account_of(request.jid), facts)
     return Decision(Doubted(others) if doubted else Done(), tuple(changes), then=then)
+
+
+def _left_before(request: Leave, facts: LeaveFacts, at: Millis) -> Decision:
+    """Free what an earlier session under the same address held when it ended."""
+    held = [case for case in facts.held if case.item.holder == request.jid]
+    before = [case for case in held if not _locked_after(at, case.item)]
+    then = None
+    if request.jid in facts.more:
+        then = FreeLeft(request.jid, (request.jid,), facts.unused, 0, len(before), request.how, at)
+    return Decision(Done(), tuple(_freed(before, facts.now, request.how)), then=then)
 
 
 def _has_work(account: Jid, facts: LeaveFacts) -> bool:
@@ -194,6 +205,8 @@ def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
     again that the holder is gone, or the locks time out.
     """
     meant = [case for case in facts.held if case.item.token < request.unused]
+    if (at := request.at) is not None:
+        meant = [case for case in meant if not _locked_after(at, case.item)]
     freed = request.freed + len(meant)
     rest = request.holders if facts.last is not None else request.holders[1:]
     then = replace(request, holders=rest, after=facts.last or 0, freed=freed) if rest else None
@@ -289,9 +302,10 @@ MAX_RESOURCES: Final = 100
 
 
 class Arrive(Request, frozen=True, gc=False):
-    """A full JID has sent available presence."""
+    """A full JID has sent available presence; `at` is the time at which it came, because it may be decided late."""
 
     jid: Jid
+    at: Millis | None = None
 
 
 class ArriveFacts(Struct, frozen=True, gc=False):
@@ -315,7 +329,7 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     known = facts.is_somebody or bool(facts.subscriptions)
     changes: list[Change] = []
     if known:
-        changes += [*note_here((request.jid,), facts.here), *shows_itself(request.jid)]
+        changes += [*note_here((request.jid,), facts.here), *shows_itself(request.jid, request.at)]
     changes += [
         SetAvailable(subscription.node, subscription.jid, available=True)
         for subscription in facts.subscriptions
@@ -325,9 +339,9 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     return Decision(reply, tuple(changes))
 
 
-def shows_itself(jid: Jid) -> tuple[NoteActivity, ...]:
-    """Note that a full JID has shown activity now."""
-    return () if account_of(jid) == jid else (NoteActivity(jid),)
+def shows_itself(jid: Jid, at: Millis | None) -> tuple[NoteActivity, ...]:
+    """Note that a full JID has shown activity, by what came at this time, if that is known."""
+    return () if account_of(jid) == jid else (NoteActivity(jid, at),)
 
 
 def note_here(

@@ -60,7 +60,7 @@ MAX_SUBSCRIPTIONS: Final = 1_000
 class Subscribe(Request, frozen=True, gc=False):
     """Subscribe `jid`, with these options if there are any.
 
-    `subid` is the id for the subscription, should it be a new one.
+    `subid` is the id for the subscription, should it be a new one, and `at` the time at which the request came.
     """
 
     by: Principal
@@ -68,6 +68,7 @@ class Subscribe(Request, frozen=True, gc=False):
     jid: Jid
     subid: str
     options: Options | None = None
+    at: Millis | None = None
 
 
 class SetOptions(Request, frozen=True, gc=False):
@@ -167,7 +168,7 @@ def _shown(request: Subscribe, facts: SubscribeFacts, node: Node, decision: Deci
     shown = facts.by_server and node.config.queueing and request.jid == request.by.jid
     itself = (request.by.jid,) if shown else ()
     noted = [*note_here(facts.came, facts.here, itself)]
-    noted += [shown for jid in itself for shown in shows_itself(jid)]
+    noted += [shown for jid in itself for shown in shows_itself(jid, request.at)]
     return replace(decision, changes=(*decision.changes, *noted)) if noted else decision
 
 

@@ -29,8 +29,10 @@ def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:
     return Declare(who(BOSS, admin=True), name, wanted, (Jid("boss@x"),), (Jid("etl@x"),))
 
 
-def joins(jid: str, requests: int = 1, *, node: NodeName = JOBS) -> Subscribe:
-    return Subscribe(who(jid), node, Jid(jid), f"{node}-{jid}", Options(requests))
+def joins(
+    jid: str, requests: int = 1, *, node: NodeName = JOBS, at: Millis | None = None
+) -> Subscribe:
+    return Subscribe(who(jid), node, Jid(jid), f"{node}-{jid}", Options(requests), at)
 
 
 def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -> Publish:

@@ -119,15 +119,14 @@ async def test_a_place_that_is_not_there_is_refused(postgres, old, new, sentence
         await PostgresStore(postgres.address.replace(old, new)).open()
 
 
-async def test_a_server_that_fails_at_any_message_of_the_opening_may_be_there_later(
-    postgres, database, wire
-):
-    """Whatever is being asked just then, also about poolers: a process that starts waits for it."""
+async def test_a_server_that_fails_at_any_message_of_a_start_may_be_there_later(database, wire):
+    """Whatever is being asked just then, also about poolers and for a number: a process that starts waits for it."""
     for _is_made in (False, True):
         store, failures = PostgresStore(wire.address(database)), []
         for wire.left in range(1000):
             try:
                 await store.open()
+                await store.instances.enter()
                 break
             except ForeignStoreError as problem:
                 failures.append(type(problem))

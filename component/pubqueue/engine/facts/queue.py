@@ -296,6 +296,7 @@ def for_leave(context: Context, request: presence.Leave) -> presence.LeaveFacts:
         more=more,
         unused=rows.unused_token() if more else 0,
         answered=None if answer is None else answer.at,
+        seen=None if request.at is None else rows.active_at(request.jid),
     )
 
 

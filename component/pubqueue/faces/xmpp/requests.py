@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,7 +35,7 @@ from pubqueue.faces.xmpp.xml.refusals import (
 from pubqueue.faces.xmpp.xml.stanza import new_id
 from pubqueue.logs import fault
 from pubqueue.model.decision import Refusal, Refused
-from pubqueue.model.entities import Jid, Millis
+from pubqueue.model.entities import Jid
 from pubqueue.model.replies import RostersWanted, Subscribed
 from pubqueue.rules.retrieve import Retrieve
 from pubqueue.rules.subscribe import SetOptions, Subscribe
@@ -153,7 +152,7 @@ class Requests:
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
-        iq = Iq(stanza, by, new_id, self.features, self._command_handler)
+        iq = Iq(stanza, by, new_id, self.features, self._command_handler, self._broker.now)
         request = verb.ask(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
@@ -314,8 +313,9 @@ def _constant(answer: Callable[[], str]) -> Handler:
     return Handler(lambda _iq: answer().encode())
 
 
-def _time() -> str:
-    return replies.entity_time(Millis(time.time_ns() // 1_000_000))
+def _time(iq: Iq) -> bytes:
+    """Return the time by which deadlines are set and judged: workers compare them with it."""
+    return replies.entity_time(iq.now()).encode()
 
 
 PUBLISH: Final = Handler(
@@ -372,7 +372,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(handler.disco_items, disco.items),
     ("get", f"{ns.PING} ping", ""):         _constant(str),  # XEP-0199: the result is empty
     ("get", f"{ns.VERSION} query", ""):     _constant(replies.software_version),
-    ("get", f"{ns.TIME} time", ""):         _constant(_time),
+    ("get", f"{ns.TIME} time", ""):         Handler(_time),
     ("set", f"{ns.COMMANDS} command", ""):  Handler(handler.step),
     ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command must be an IQ of type set")),
 }

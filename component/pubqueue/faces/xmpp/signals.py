@@ -115,9 +115,9 @@ class Signals:
         match kind:
             case None:
                 self._deliveries.came(jid)
-                self._submit(Arrive(jid), stanza)
+                self._submit(Arrive(jid, self._broker.now()), stanza)
             case "unavailable":
-                self._submit(Leave(jid), stanza)
+                self._submit(Leave(jid, self._broker.now()), stanza)
             case "subscribe":
                 self._send_presence(account_of(jid), "subscribed")
                 self._send_presence(account_of(jid))

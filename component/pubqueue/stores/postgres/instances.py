@@ -94,12 +94,15 @@ class Instances:
         """Take the first number that no living process has.
 
         Raises:
-            ForeignStoreError: the store is an incomplete copy.
-            StoreError: all numbers are taken, another process copies the store, or the database cannot be reached.
+            ForeignStoreError: all numbers are taken, another process copies the store, or it is an incomplete copy.
+            UnreachableStoreError: the server cannot be connected to, or failed meanwhile.
 
         """
         line = self.line = self.line or DatabaseConnection(self._conninfo)
-        found = await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
+        try:
+            found = await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
+        except StoreError as problem:
+            raise schema.not_opened(problem) from problem
         self.number = found.number
         self._mine = found.number, self._held[found.number]
         return found

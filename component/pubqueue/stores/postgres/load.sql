@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.val
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- resources: the known full JIDs of accounts
-SELECT r.jid, r.since, r.qos, r.present FROM json_array_elements_text($1::json) k(value)
+SELECT r.jid, r.since, r.seen, r.qos, r.present FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
 
 -- people: the accounts and full JIDs, of those given, with an affiliation, a subscription or a held item

@@ -91,8 +91,8 @@ UPDATE resource r SET present = true FROM (
 ) v WHERE r.ctid = v.at_row;
 
 -- note_activity: full JIDs have shown activity
-UPDATE resource r SET since = greatest(r.since, v.since) FROM (
-    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::text[]) v(since, jid)
+UPDATE resource r SET since = greatest(r.since, v.since), seen = greatest(r.seen, v.seen) FROM (
+    SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[], $3::text[]) v(since, seen, jid)
     CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x
 ) v WHERE r.ctid = v.at_row;
 

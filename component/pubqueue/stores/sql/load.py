@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.engine.ports import FAR
-from pubqueue.engine.rows import HELD, Due, Passed, Ready, Rows, up_to
+from pubqueue.engine.rows import HELD, Due, Passed, Ready, Rows, Sign, up_to
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.rules.expire import item_key, lease_key, of_version
 from pubqueue.stores.sql.columns import (
@@ -332,8 +332,8 @@ def _resources(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     yield
     found = [(Jid(row[0]), *row[1:]) for row in asked]
     rows.resources = [jid for jid, *_ in found]
-    rows.active = {jid: since for jid, since, *_ in found if since}
-    rows.able = {jid: able != 0 for jid, _, able, _ in found if able is not None}
+    rows.active = {jid: Sign(*sign) for jid, *sign, _, _ in found if any(sign)}
+    rows.able = {jid: able != 0 for jid, _, _, able, _ in found if able is not None}
     rows.present = [jid for jid, *_, present in found if present]
 
 

@@ -31,7 +31,7 @@ from pubqueue.stores.sql.session import packed_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.engine.rows import Write, Writes
+    from pubqueue.engine.rows import Sign, Write, Writes
     from pubqueue.model.entities import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
     from pubqueue.model.records import LogEntry, PublishedByCommit
     from pubqueue.stores.sql.session import SqlSession, Values
@@ -421,9 +421,9 @@ def write_present(session: SqlSession, present: Sequence[Jid]) -> None:
     session.many("note_present", [(jid,) for jid in present])
 
 
-def write_activity(session: SqlSession, active: Sequence[tuple[Jid, int]]) -> None:
+def write_activity(session: SqlSession, active: Sequence[tuple[Jid, Sign]]) -> None:
     """Write when available addresses were last active."""
-    session.many("note_activity", [(since, jid) for jid, since in active])
+    session.many("note_activity", [(*sign, jid) for jid, sign in active])
 
 
 def write_able(session: SqlSession, able: Sequence[tuple[Jid, bool]]) -> None:

@@ -41,7 +41,7 @@ SELECT %(subscription)s
 FROM json_each(?) k CROSS JOIN subscription s ON s.jid = k.value CROSS JOIN node n ON n.id = s.node_id;
 
 -- resources: the known full JIDs of accounts
-SELECT r.jid, r.since, r.qos, r.present FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
+SELECT r.jid, r.since, r.seen, r.qos, r.present FROM json_each(?) k CROSS JOIN resource r ON r.account = k.value ORDER BY r.id;
 
 -- people: the accounts and full JIDs, of those given, with an affiliation, a subscription or a held item
 SELECT k.value FROM json_each(?) k WHERE EXISTS (SELECT 1 FROM affiliation a WHERE a.jid = k.value)

@@ -51,7 +51,7 @@ INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
 UPDATE resource SET present = 1 WHERE jid = ?;
 
 -- note_activity: full JIDs have shown activity
-UPDATE resource SET since = max(since, ?) WHERE jid = ?;
+UPDATE resource SET since = max(since, ?), seen = max(seen, ?) WHERE jid = ?;
 
 -- note_able: capabilities of the clients of full JIDs
 UPDATE resource SET qos = ? WHERE jid = ?;

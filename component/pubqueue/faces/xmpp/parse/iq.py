@@ -44,7 +44,7 @@ class CommandHandler(Protocol):
 class Iq:
     """An IQ request in process: its sender, its contents, and a source of new ids.
 
-    `features` returns the features of the service for an account.
+    `features` returns the features of the service for an account, and `now` the time by which it decides; 0: not known.
     """
 
     stanza: Stanza
@@ -53,6 +53,7 @@ class Iq:
     features: Callable[[Principal], tuple[str, ...]] = lambda _by: ()
     command_handler: CommandHandler | None = None
     """Where the commands of the face are served."""
+    now: Callable[[], Millis] = lambda: Millis(0)
 
     @property
     def child(self) -> Element:

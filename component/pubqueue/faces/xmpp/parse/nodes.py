@@ -201,7 +201,7 @@ def subscribe(iq: Iq) -> Request | StanzaError:
         if not same or isinstance(form, StanzaError):
             return form if isinstance(form, StanzaError) else _OTHER_TARGET
         fields = form
-    return Subscribe(iq.by, node, jid, iq.new_id(), options(fields))
+    return Subscribe(iq.by, node, jid, iq.new_id(), options(fields), iq.now())
 
 
 _OTHER_TARGET: Final = bad_request(text="options and subscribe name different nodes or JIDs")
