@@ -69,8 +69,10 @@ async def _run(plan: Plan, server: str, folder: Path, console: Console) -> RunRe
 
         outcome = await Run(plan, server, folder, show).run(patience=300 + plan.items / 10)
     if not outcome.judgement.is_right:
-        kept = keep(outcome.notes.histories, KEPT / f"{server}-{plan.store}-{plan.seed}")
-        console.print(f"the histories are kept in {kept}")
+        logs = [*folder.glob("*.log"), *folder.glob("instance*/stderr")]
+        kept = KEPT / f"{server}-{plan.store}-{plan.seed}"
+        keep([*outcome.notes.histories, *logs], folder, kept)
+        console.print(f"the histories, and all logs, are kept in {kept}")
     return outcome
 
 

@@ -127,9 +127,9 @@ def judged(paths: Sequence[Path], most: int = 20) -> Judgement:
     return Judgement(tuple(done.stdout.splitlines()), done.returncode == 0)
 
 
-def keep(paths: Iterable[Path], folder: Path) -> Path:
-    """Keep histories in a folder, compressed, for whoever wants to look at what was found; return the folder."""
+def keep(paths: Iterable[Path], root: Path, folder: Path) -> None:
+    """Keep files below `root` in a folder, compressed, for whoever wants to look at what was found: histories, and logs of the same run."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        (folder / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), 1))
-    return folder
+        name = "-".join(path.relative_to(root).parts)
+        (folder / f"{name}.gz").write_bytes(gzip.compress(path.read_bytes(), 1))

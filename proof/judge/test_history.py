@@ -67,9 +67,11 @@ def test_a_long_read_is_several_lines_and_an_empty_one_is_a_line(tmp_path):
 
 
 def test_histories_that_are_kept_are_judged_as_before(tmp_path):
-    path = tmp_path / "etl.jsonl"
+    path, kept = tmp_path / "one" / "etl.jsonl", tmp_path / "kept" / "here"
+    path.parent.mkdir()
     History(path, "etl").begin("publish", "jobs", "a", digest="d").end("ok")
-    kept = keep([path], tmp_path / "kept" / "here")
+    keep([path], tmp_path, kept)
+    assert [one.name for one in kept.iterdir()] == ["one-etl.jsonl.gz"]
     assert judged(list(kept.iterdir())) == judged([path])
     path.write_text("")
     with pytest.raises(NotJudgedError, match="there is no operation"):

@@ -206,7 +206,8 @@ async def test_a_report_that_waits_in_line_ends_no_session_that_another_instance
     async with beside(stage, tmp_path) as other:
         await other.do(joins(ANN), shown)
         await stage.do(Leave(ANN, Millis(NOW + 1)))
-        assert await other.seen() == (State.DELAYED, [ANN])  # it failed, and waits before the next try
+        # the item waits before its next try
+        assert await other.seen() == (State.DELAYED, [ANN])
         await stage.do(Leave(ANN, Millis(NOW + 2)))
         assert await other.seen() == (State.DELAYED, [])
 

@@ -116,7 +116,7 @@ class SilentWorkers:
         """Note that the JID does not exist any more: its server has answered in its place."""
         if jid in self._doubted and self._broker is not None:
             del self._doubted[jid]
-            self._broker.submit(Leave(jid), lambda _reply: None)
+            self._broker.submit(Leave(jid, self._broker.now()), lambda _reply: None)
         elif jid in self._known:
             self._gone.add(jid)
 
@@ -201,7 +201,7 @@ class SilentWorkers:
             asked = self._known.pop(jid).asked or now
             self._gone.discard(jid)
             since = Millis(broker.now() - round((now - asked) * 1000))
-            waits.append(broker.handle(Leave(jid, unanswered=since)))
+            waits.append(broker.handle(Leave(jid, since, unanswered=since)))
         await asyncio.gather(*waits)
 
     def _forget(self) -> None:

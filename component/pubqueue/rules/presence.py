@@ -117,7 +117,7 @@ class FreeLeft(Request, frozen=True, gc=False):
     freed: int = 0
     how: Departure = Departure.AWAY
     at: Millis | None = None
-    """If a later session has the address by now: the locks are those that were given before."""
+    """If a later session has the address: the locks are those that were given before."""
 
 
 class FreeLeftFacts(Struct, frozen=True, gc=False):

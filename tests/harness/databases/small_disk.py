@@ -76,7 +76,7 @@ class SmallDisk:
         return "nsenter", "--target", str(self._keeper.pid), *own, "--mount", "--"
 
     def fill(self, leave: int = 0) -> None:
-        """Let a file take the free space, except this many bytes; whoever writes meanwhile has the rest."""
+        """Let a file take the free space, except this many bytes; another writer may take some of it."""
         free = shutil.disk_usage(self._there).free - leave
         with self._ballast.open("ab", buffering=0) as file:
             try:
