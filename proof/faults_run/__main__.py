@@ -69,11 +69,16 @@ async def _run(plan: Plan, server: str, folder: Path, console: Console) -> RunRe
 
         outcome = await Run(plan, server, folder, show).run(patience=300 + plan.items / 10)
     if not outcome.judgement.is_right:
-        logs = [*folder.glob("*.log"), *folder.glob("instance*/stderr")]
         kept = KEPT / f"{server}-{plan.store}-{plan.seed}"
-        keep([*outcome.notes.histories, *logs], folder, kept)
+        _keep(folder, kept)
         console.print(f"the histories, and all logs, are kept in {kept}")
     return outcome
+
+
+def _keep(folder: Path, kept: Path) -> None:
+    """Keep what clients, their programs and the service have written."""
+    written = (folder.glob(what) for what in ("*.jsonl", "*.log", "instance*/stderr"))
+    keep([path for paths in written for path in paths], folder, kept)
 
 
 if __name__ == "__main__":

@@ -271,6 +271,9 @@ def nobody(iq):
         pytest.param(
             [lambda iq: [refuse(iq, "service-unavailable")]], ["unavailable"], id="not known"
         ),
+        pytest.param(
+            [lambda iq: [refuse(iq, "resource-constraint")], nobody], [], id="cannot say now"
+        ),
     ],
 )
 async def test_an_earlier_session_is_at_its_end_before_the_subscription(

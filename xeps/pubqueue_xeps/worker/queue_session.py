@@ -29,7 +29,7 @@ from pubqueue_xeps.errors import (
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
-from pubqueue_xeps.wire import then
+from pubqueue_xeps.wire import refusals, then
 from pubqueue_xeps.wire.ns import PING, PUBQUEUE, QOS, TIME
 from pubqueue_xeps.wire.requests.queueing import unsubscribe
 from pubqueue_xeps.wire.times import read_time
@@ -254,9 +254,9 @@ class QueueSession:
 
         Usually the server has reported that session's end; if not, we do. If a service has several processes, each
         stanza may be processed by a different one, so our report about the earlier session must be processed before the
-        new one begins.
+        new one begins. A service that cannot answer now is asked again: it may process a report as late as that.
         """
-        with suppress(IqError):  # a service that lists no subscriptions is notified in any case
+        try:
             for look in range(LOOKS):
                 if not await self._subscribed_somewhere(plugin):
                     return
@@ -264,8 +264,12 @@ class QueueSession:
                     self.vanish()
                 else:
                     await asyncio.sleep(self._timings.pause(look))
-            return  # the node keeps its subscriptions, and frees the locks alone
-        self.vanish()
+        except IqError as error:
+            no = refusals.read(error.iq.xml)
+            if no.is_transient and no.condition != "service-unavailable":
+                raise refusals.failure(no, self._service, "") from None
+            self.vanish()  # it lists no subscriptions
+        # else the node keeps its subscriptions, and frees the locks alone
 
     async def _subscribed_somewhere(self, plugin: XEP_0254) -> bool:
         for node in self._nodes:
