@@ -240,9 +240,12 @@ class TestLeave:
         assert then == FreeLeft(ANN, (ANN,), 70, 0, 1, at=report.at)
         assert free_left(then, FreeLeftFacts(NOW, cases[:2])).changes == (freed,)
 
-    @pytest.mark.parametrize(("seen", "ended"), [(NOW - 9, 3), (NOW - 8, 3), (NOW - 7, 1)])
+    @pytest.mark.parametrize(
+        ("seen", "ended"),
+        [(NOW - 9, 3), (NOW - 8, 3), (NOW - 7, 1), (NOW + 1000, 1), (NOW + 1001, 3)],
+    )
     def test_a_report_ends_all_unless_the_leaver_has_shown_itself_since(self, seen, ended):
-        """Also a lock that was given while the report waited for its turn."""
+        """Also a lock that was given while the report waited for its turn, and after a clock was set back."""
         cases = Case(held(taken=Millis(NOW - 9)), queue()), Case(held(seq=8, taken=NOW), queue())
         facts = LeaveFacts(NOW, cases, ((window(), queue()),), seen=Millis(seen))
         assert len(leave(Leave(ANN, at=Millis(NOW - 8)), facts).changes) == ended

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 WORKER_LOST: Final = "the worker went away"
 
+APART: Final = seconds(1)
+"""The clocks of two instances differ by less: they follow that of their store."""
+
 
 class Departure(enum.Enum):
     """How an address has gone: whether it may come back, and whether its items count a failure."""
@@ -142,7 +145,8 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     latest = facts.now + REMEMBERED  # an answer from later than that is from a clock that was ahead
     if request.unanswered is not None and request.unanswered <= (facts.answered or 0) <= latest:
         return Decision(Done())  # it has answered at another instance
-    if request.at is not None and (facts.seen or 0) > request.at:
+    # a sign from long after now is from a clock that was set back since
+    if request.at is not None and request.at < (facts.seen or 0) <= facts.now + APART:
         return _left_before(request, facts, request.at)
     gone = {request.jid}
     others = tuple(jid for jid in facts.present if jid != request.jid)
