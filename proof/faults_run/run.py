@@ -265,6 +265,7 @@ class Run:
             case _:
                 assert fault in OF_DATABASES
                 async with self._locks["component"]:  # a component does not start without its store
+                    await self._until(self._store.is_used)
                     self._store.befall(fault, self._random)
         self._befallen[fault] += 1
 

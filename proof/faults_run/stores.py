@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import psycopg
 from harness.databases.postgres import Postgres, other_user
-from harness.databases.postgres_kills import children, kill_all, kill_session
+from harness.databases.postgres_kills import children, kill_all, kill_session, sessions
 from harness.stores.postgres_recount import events, recount_postgres
 from harness.stores.recount import recount
 
@@ -50,6 +50,9 @@ class RunStore(Protocol):
     def events(self) -> Sequence[tuple[object, ...]]:
         """Return kind and item of all events."""
 
+    def is_used(self) -> bool:
+        """Say whether the queue is connected to it; it may just be coming back from an earlier fault."""
+
     def befall(self, fault: Fault, random: Random) -> None:
         """Have it meet a fault; return when it is there again, or comes back by itself."""
 
@@ -86,6 +89,9 @@ class SqliteFile:
     def events(self) -> Sequence[tuple[object, ...]]:
         with closing(sqlite3.connect(self.address)) as store:
             return store.execute("SELECT kind, item FROM event ORDER BY seq").fetchall()
+
+    def is_used(self) -> bool:
+        return True
 
     def befall(self, fault: Fault, random: Random) -> None:
         raise AssertionError(f"a file meets no {fault} of {random}")
@@ -130,6 +136,12 @@ class PostgresServer:
 
     def events(self) -> Sequence[tuple[object, ...]]:
         return events(self._server)
+
+    def is_used(self) -> bool:
+        try:
+            return bool(sessions(self._server))
+        except psycopg.OperationalError:
+            return False
 
     def befall(self, fault: Fault, random: Random) -> None:
         match fault:

@@ -29,10 +29,14 @@ def kill_all(server: Postgres) -> None:
 
 def kill_session(server: Postgres, random: Random) -> None:
     """Kill the process of one connection of the queue; the server then ends all others and restarts by itself."""
-    pids = [pid for (pid,) in server.ask(SESSIONS)]
-    if pids:
+    if pids := sessions(server):
         with suppress(ProcessLookupError):
-            os.kill(int(str(random.choice(pids))), signal.SIGKILL)
+            os.kill(random.choice(pids), signal.SIGKILL)
+
+
+def sessions(server: Postgres) -> list[int]:
+    """Return the processes of the connections of the queue. Raises psycopg.OperationalError while the server cannot be asked."""
+    return [int(str(pid)) for (pid,) in server.ask(SESSIONS)]
 
 
 def children(pid: int) -> list[int]:
