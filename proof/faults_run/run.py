@@ -226,6 +226,7 @@ class Run:
     async def _read_notes(self) -> None:
         while True:
             self._notes.read()
+            self._store.look_after()
             self._show(self._done(), "")
             await asyncio.sleep(LOOK)
 
@@ -271,6 +272,7 @@ class Run:
 
     async def _refuse_writes(self, fault: Fault) -> None:
         """Refuse writes of the store until a batch has been lost by it."""
+        await self._until(self._store.is_used)
         components = [program.pid for program in self._programs]
         lost = self._lost_batches()
         await refuse(

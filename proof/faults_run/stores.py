@@ -50,6 +50,9 @@ class RunStore(Protocol):
     def events(self) -> Sequence[tuple[object, ...]]:
         """Return kind and item of all events."""
 
+    def look_after(self) -> None:
+        """Start it again if it has ended by itself, as an operator's system does."""
+
     def is_used(self) -> bool:
         """Say whether the queue is connected to it; it may just be coming back from an earlier fault."""
 
@@ -89,6 +92,9 @@ class SqliteFile:
     def events(self) -> Sequence[tuple[object, ...]]:
         with closing(sqlite3.connect(self.address)) as store:
             return store.execute("SELECT kind, item FROM event ORDER BY seq").fetchall()
+
+    def look_after(self) -> None:
+        """Do nothing: a file does not end."""
 
     def is_used(self) -> bool:
         return True
@@ -136,6 +142,10 @@ class PostgresServer:
 
     def events(self) -> Sequence[tuple[object, ...]]:
         return events(self._server)
+
+    def look_after(self) -> None:
+        if self._server.has_ended:  # it could not write while it recovered
+            self._server.start()
 
     def is_used(self) -> bool:
         try:
