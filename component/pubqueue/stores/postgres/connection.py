@@ -319,9 +319,7 @@ def see_that_sessions_are_kept(conninfo: str) -> None:
         with closing(connected(conninfo)) as other:
             try:
                 shared = any(_share(one, other) for _ in range(TRIES))
-            except (
-                errors.ProtocolViolation
-            ) as problem:  # the pooler does not even keep transactions
+            except errors.ProtocolViolation as problem:  # it does not even keep transactions
                 raise ForeignStoreError(SENTENCE) from problem
             if shared:
                 raise ForeignStoreError(SENTENCE)
