@@ -131,6 +131,23 @@ async def test_an_answer_that_another_instance_got_counts():
         assert await holder(store) == (ANN, 0)
 
 
+async def test_a_holder_that_has_come_back_at_another_instance_keeps_what_it_has():
+    """Pings that its earlier session left unanswered say nothing about the later one."""
+    async with served(ANN) as (broker, store):
+
+        def come_back(jid):
+            broker.submit(Arrive(jid, NOW), lambda _reply: None)
+            return True
+
+        async def is_decided():
+            return len(pinger.pings) >= 6 or await freed(store)
+
+        workers = SilentWorkers(0.06)
+        async with watching(broker, store, workers, come_back) as pinger:
+            await until(is_decided)
+        assert await holder(store) == (ANN, 0)
+
+
 async def test_a_ping_that_cannot_be_sent_proves_nothing_about_the_holder():
     async with served(ANN) as (broker, store):
         async with watching(broker, store, SilentWorkers(0.06), lambda _jid: False) as pinger:
