@@ -222,7 +222,7 @@ def _merge(words: list[Word], word: Word) -> None:
         return
     presence = [at for at, known in enumerate(words) if isinstance(known, Arrive | Leave)]
     if presence and type(words[presence[-1]]) is type(word):
-        words[presence[-1]] = word  # the later one, which tells of more
+        words[presence[-1]] = word  # another instance may have seen the address in between
         return
     words.append(word)
     if len(presence) > 1:

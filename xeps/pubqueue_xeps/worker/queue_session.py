@@ -254,7 +254,7 @@ class QueueSession:
 
         Usually the server has reported that session's end; if not, we do. If a service has several processes, each
         stanza may be processed by a different one, so our report about the earlier session must be processed before the
-        new one begins. A service that cannot answer now is asked again: it may process a report as late as that.
+        new one begins. A service that cannot answer now is asked again: a report would wait there, too.
         """
         try:
             for look in range(LOOKS):
